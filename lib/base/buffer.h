@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Buffer: page-aligned anonymous memory with one owner, for everything large that the planner prices
+// (weights, KV, workspace, staging). Untouched pages are not resident. Small bookkeeping uses std::vector.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/base/status.h"
+
+namespace colibri {
+
+class Buffer {
+ public:
+  static constexpr size_t kAlignment = 4096;
+
+  Buffer() noexcept = default;
+  // Zero-filled memory. bytes 0 gives an empty buffer. Throws Error(kMemory) with the size and `what`.
+  Buffer(uint64_t bytes, const char *what);
+  ~Buffer();
+  Buffer(Buffer &&other) noexcept;
+  Buffer &operator=(Buffer &&other) noexcept;
+  Buffer(const Buffer &) = delete;
+  Buffer &operator=(const Buffer &) = delete;
+
+  uint8_t *data() noexcept { return data_; }
+  const uint8_t *data() const noexcept { return data_; }
+  size_t size() const noexcept { return size_; }
+  template <typename T>
+  T *as() noexcept { return reinterpret_cast<T *>(data_); }
+  template <typename T>
+  const T *as() const noexcept { return reinterpret_cast<const T *>(data_); }
+
+ private:
+  uint8_t *data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace colibri

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Conversions between stored number formats and float32. Exact in the direction to float32; rounding is to
+// nearest even in the other. Subnormals, infinities and NaN are kept. Definitions: architectures of the
+// formats are IEEE 754 binary16, bfloat16 (upper half of binary32) and OCP FP8 E4M3 (no infinity, 0x7F and
+// 0xFF NaN, largest 448).
+
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace colibri {
+
+inline float bf16_to_float(uint16_t bits) noexcept {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+uint16_t float_to_bf16(float value) noexcept;
+float f16_to_float(uint16_t bits) noexcept;
+uint16_t float_to_f16(float value) noexcept;
+float fp8_e4m3_to_float(uint8_t bits) noexcept;
+
+}  // namespace colibri

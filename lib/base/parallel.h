@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ThreadPool: our own oneTBB arena and the one way in which the library computes in parallel. Work is split
+// by output elements, so the number of threads and the order of tasks never change a result. parallel.cpp is
+// the only includer of TBB.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace colibri {
+
+// Reference to a callable for the length of one call; never owns, never allocates.
+template <typename Signature>
+class FunctionRef;
+template <typename Result, typename... Args>
+class FunctionRef<Result(Args...)> {
+ public:
+  template <typename F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
+  FunctionRef(F &&f) noexcept  // NOLINT: implicit by design, used for lambdas at call sites
+      : object_(const_cast<void *>(static_cast<const void *>(&f))),
+        call_([](void *object, Args... args) -> Result {
+          return (*static_cast<std::remove_reference_t<F> *>(object))(args...);
+        }) {}
+  Result operator()(Args... args) const { return call_(object_, args...); }
+
+ private:
+  void *object_;
+  Result (*call_)(void *, Args...);
+};
+
+class ThreadPool {
+ public:
+  // n_threads >= 1 counts the calling thread. Throws Error(kMemory) if threads cannot be made.
+  explicit ThreadPool(uint32_t n_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool &) = delete;
+  ThreadPool &operator=(const ThreadPool &) = delete;
+
+  uint32_t n_threads() const noexcept;
+
+  // Runs body(task, worker) once for every task in [0, n_tasks) and returns when all are done. worker is in
+  // [0, n_threads()); two calls with one worker number never overlap, so it may index scratch memory. Tasks
+  // are taken one by one in ascending order by whichever worker is free. body must not throw, and must not
+  // call parallel_for. Each task sees everything written before the call. May be called by several threads
+  // at once; worker numbers are then per call. Allocates nothing in steady use.
+  void parallel_for(size_t n_tasks, FunctionRef<void(size_t task, uint32_t worker)> body) noexcept;
+
+ private:
+  struct Arena;
+  std::unique_ptr<Arena> arena_;
+};
+
+}  // namespace colibri

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TensorIndex: all tensors of a snapshot folder by name. Opens each shard once and parses its header once.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/file.h"
+#include "lib/snapshot/safetensors.h"
+
+namespace colibri {
+
+struct TensorInfo {
+  uint32_t file;  // index into TensorIndex::files()
+  TensorType type;
+  std::vector<uint64_t> shape;
+  uint64_t offset;
+  uint64_t bytes;
+};
+
+struct ShardFile {
+  std::string name;  // plain file name
+  std::unique_ptr<Reader> reader;
+  uint64_t header_hash;
+  uint64_t n_tensors;
+};
+
+class TensorIndex {
+ public:
+  // `path`: the folder, its model.safetensors.index.json, config.json, or any shard. Which files belong:
+  // with an index file, exactly the shards it names (each one plain file name inside the folder: no separator,
+  // "..", absolute path or zero byte; the message does not tell what exists outside), and each tensor must be
+  // where the index says; files named out-*.safetensors beside it count as well. Without one, every
+  // *.safetensors of the folder, in bytewise order of names (at most 512). Throws Error:
+  // kNotFound  no such path, or no safetensors file in it
+  // kIncomplete  the index names shards that are absent, or numbered shards (-00001-of-00003, out-00000) have
+  //              gaps: the message has the missing numbers, the shards found and, if an index gives it, the
+  //              first absent tensor
+  // kFormat    a bad header (safetensors.h); the same tensor in two files (names both)
+  static TensorIndex open(const std::string &path);
+  // For tests and hosts that supply readers: every reader is a shard.
+  static TensorIndex from_readers(std::vector<std::unique_ptr<Reader>> readers);
+
+  TensorIndex(TensorIndex &&) noexcept = default;
+  TensorIndex &operator=(TensorIndex &&) noexcept = default;
+
+  const TensorInfo *find(std::string_view name) const noexcept;  // nullptr if absent
+  const std::vector<ShardFile> &files() const noexcept { return files_; }
+  const std::string &directory() const noexcept { return directory_; }
+  // All names in bytewise order; for censuses and `inspect`.
+  std::vector<std::string_view> names() const;
+  // Metadata of all shards: key to value; a key with conflicting values is Error(kFormat) at open.
+  const std::unordered_map<std::string, std::string> &metadata() const noexcept { return metadata_; }
+  // Identity of the snapshot: hash over file names, sizes and header hashes.
+  uint64_t identity_hash() const noexcept { return identity_hash_; }
+  // Headers parsed since open; equals files().size(), proved by a test.
+  uint64_t n_headers_parsed() const noexcept { return n_headers_parsed_; }
+
+  // Reads the whole tensor into `destination` (info.bytes). Thread-safe.
+  Status read(const TensorInfo &info, void *destination) const noexcept;
+
+ private:
+  TensorIndex() = default;
+  std::string directory_;
+  std::vector<ShardFile> files_;
+  std::unordered_map<std::string, TensorInfo> tensors_;
+  std::unordered_map<std::string, std::string> metadata_;
+  uint64_t identity_hash_ = 0;
+  uint64_t n_headers_parsed_ = 0;
+};
+
+}  // namespace colibri

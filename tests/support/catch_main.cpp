@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The main program of every Catch2 test.
+
+#if COLIBRI_CATCH_MAJOR == 3
+#include <catch2/catch_session.hpp>
+int main(int argc, char **argv) { return Catch::Session().run(argc, argv); }
+#else
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>
+#endif
