@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bounded JSON reading and plain JSON writing. json.cpp is the only includer of nlohmann/json; it uses its SAX
-// interface to fill one flat document, so that a tokenizer file of 10 MB costs one pass and few allocations.
-// Refused with Error(kFormat), file, and byte position: syntax errors, trailing bytes, invalid UTF-8, nesting
-// deeper than kMaxJsonDepth, duplicate keys in one object. Numbers do not depend on the locale.
+// Bounded JSON reading and plain JSON writing. json.cpp is the only includer of nlohmann/json; it
+// uses its SAX interface to fill one flat document, so that a tokenizer file of 10 MB costs one
+// pass and few allocations. Refused with Error(kFormat), file, and byte position: syntax errors,
+// trailing bytes, invalid UTF-8, nesting deeper than kMaxJsonDepth, duplicate keys in one object.
+// Numbers do not depend on the locale.
 
 #pragma once
 
@@ -21,12 +22,22 @@ constexpr int kMaxJsonDepth = 64;
 constexpr uint64_t kMaxJsonBytes = 256ull << 20;
 
 class JsonDocument;
+struct JsonStorage;  // in json.cpp
 
-// A view of one value; valid while its document lives. Cheap to copy. Accessors never throw: a value of
-// another kind gives nullopt, an empty view, or size 0.
+// A view of one value; valid while its document lives, also when that is moved. Cheap to copy.
+// Accessors never throw: a value of another kind gives nullopt, an empty view, or size 0.
 class JsonValue {
  public:
-  enum class Kind : uint8_t { kNull, kBoolean, kInteger, kUnsigned, kFloat, kString, kArray, kObject };
+  enum class Kind : uint8_t {
+    kNull,
+    kBoolean,
+    kInteger,
+    kUnsigned,
+    kFloat,
+    kString,
+    kArray,
+    kObject
+  };
 
   JsonValue() noexcept = default;  // null
   Kind kind() const noexcept;
@@ -36,27 +47,31 @@ class JsonValue {
   bool is_string() const noexcept { return kind() == Kind::kString; }
 
   std::optional<bool> as_boolean() const noexcept;
-  std::optional<int64_t> as_integer() const noexcept;  // also from a float with an integral value
-  std::optional<double> as_number() const noexcept;    // integer or float spelling alike
+  std::optional<int64_t> as_integer() const noexcept;    // also from a float with an integral value
+  std::optional<uint64_t> as_unsigned() const noexcept;  // likewise; nullopt for a negative number
+  std::optional<double> as_number() const noexcept;      // integer or float spelling alike
   std::optional<std::string_view> as_string() const noexcept;
 
-  size_t size() const noexcept;                          // members of an array or object
-  JsonValue at(size_t index) const noexcept;             // array element in O(1), or object value in file order
+  size_t size() const noexcept;  // members of an array or object
+  JsonValue at(
+      size_t index) const noexcept;  // array element in O(1), or object value in file order
   std::string_view key_at(size_t index) const noexcept;  // object key in file order
-  // Object member by key; null value if absent (has() tells apart). Linear in small objects, hashed in large.
+  // Object member by key; null value if absent (has() tells apart). Linear in small objects, hashed
+  // in large.
   JsonValue get(std::string_view key) const noexcept;
   bool has(std::string_view key) const noexcept;
 
  private:
   friend class JsonDocument;
-  JsonValue(const JsonDocument *document, uint32_t node) noexcept : document_(document), node_(node) {}
-  const JsonDocument *document_ = nullptr;
+  JsonValue(const JsonStorage *storage, uint32_t node) noexcept : storage_(storage), node_(node) {}
+  const JsonStorage *storage_ = nullptr;
   uint32_t node_ = 0;
 };
 
 class JsonDocument {
  public:
-  // Parses exactly `text` (no terminator needed). `name` is used in messages. Throws Error(kFormat).
+  // Parses exactly `text` (no terminator needed). `name` is used in messages. Throws
+  // Error(kFormat).
   static JsonDocument parse(std::string_view text, const std::string &name);
   JsonDocument(JsonDocument &&) noexcept;
   JsonDocument &operator=(JsonDocument &&) noexcept;
@@ -66,14 +81,13 @@ class JsonDocument {
   const std::string &name() const noexcept;
 
  private:
-  friend class JsonValue;
-  struct Storage;
-  explicit JsonDocument(std::unique_ptr<Storage> storage) noexcept;
-  std::unique_ptr<Storage> storage_;
+  explicit JsonDocument(std::unique_ptr<JsonStorage> storage) noexcept;
+  std::unique_ptr<JsonStorage> storage_;
 };
 
-// Builds compact JSON text in order of calls. Strings are escaped; invalid UTF-8 is replaced by U+FFFD; a
-// float that is not finite is written as null. Numbers are shortest-exact and locale-free.
+// Builds compact JSON text in order of calls. Strings are escaped; invalid UTF-8 is replaced by
+// U+FFFD; a float that is not finite is written as null. Numbers are shortest-exact and
+// locale-free.
 class JsonWriter {
  public:
   JsonWriter &begin_object();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshot: a model folder, opened and checked. After open() succeeds no later call fails because of the
-// form of a file; reads can still fail (kIo). Which tensors a model needs is decided in model_tensors.cpp, one table
-// for the loader, the planner and `inspect`.
+// Snapshot: a model folder, opened and checked. After open() succeeds no later call fails because
+// of the form of a file; reads can still fail (kIo). Which tensors a model needs is decided in
+// model_tensors.cpp, one table for the loader, the planner and `inspect`.
 
 #pragma once
 
@@ -26,15 +26,17 @@ struct ExpertSource {
 
 // Every tensor of one layer. Fields that do not apply to the layer's kind have an empty name.
 struct LayerSources {
-  WeightSource input_norm, attention_norm;                       // vectors [D]; the second is post_attention_layernorm
-  WeightSource query_a, query_a_norm, query_b;                   // [q_latent, D], [q_latent], [H*(nope+rope), q_latent]
-  WeightSource kv_a, kv_a_norm, kv_b;                            // [kv_latent+rope, D], [kv_latent], [H*(nope+value), kv_latent]
-  WeightSource output;                                           // [D, H*value]
-  WeightSource index_query, index_key, index_weights;            // wq_b, wk, weights_proj
-  WeightSource index_key_norm, index_key_norm_bias;              // [index_width]
-  WeightSource dense_gate, dense_up, dense_down;                 // dense MLP, or the shared experts of a MoE layer
-  WeightSource router, router_bias;                              // [E, D], [E]
-  std::vector<ExpertSource> experts;                             // E of them in a MoE layer
+  WeightSource input_norm, attention_norm;  // vectors [D]; the second is post_attention_layernorm
+  WeightSource query_a, query_a_norm,
+      query_b;  // [q_latent, D], [q_latent], [H*(nope+rope), q_latent]
+  WeightSource kv_a, kv_a_norm,
+      kv_b;             // [kv_latent+rope, D], [kv_latent], [H*(nope+value), kv_latent]
+  WeightSource output;  // [D, H*value]
+  WeightSource index_query, index_key, index_weights;  // wq_b, wk, weights_proj
+  WeightSource index_key_norm, index_key_norm_bias;    // [index_width]
+  WeightSource dense_gate, dense_up, dense_down;  // dense MLP, or the shared experts of a MoE layer
+  WeightSource router, router_bias;               // [E, D], [E]
+  std::vector<ExpertSource> experts;              // E of them in a MoE layer
 };
 
 struct ModelSources {
@@ -42,7 +44,8 @@ struct ModelSources {
   WeightSource final_norm;  // [D]
   WeightSource head;        // [V, D]; the embedding itself if tied
   std::vector<LayerSources> layers;
-  std::vector<std::string> ignored_tensors;  // present, not needed (MTP layer, indexers of shared layers, ...)
+  std::vector<std::string>
+      ignored_tensors;  // present, not needed (MTP layer, indexers of shared layers, ...)
 };
 
 struct FormatCount {
@@ -52,17 +55,18 @@ struct FormatCount {
 
 class Snapshot {
  public:
-  // See TensorIndex::open for `path`. Reads config.json, generation_config.json and tokenizer_config.json, resolves
-  // every tensor. Before anything else it counts tensors per layer: missing layer ranges or experts are one
-  // Error(kIncomplete) that names ranges, first absent tensor and shards found. Allocates little.
+  // See TensorIndex::open for `path`. Reads config.json, generation_config.json and
+  // tokenizer_config.json, resolves every tensor. Before anything else it counts tensors per layer:
+  // missing layer ranges or experts are one Error(kIncomplete) that names ranges, first absent
+  // tensor and shards found. Allocates little.
   static Snapshot open(const std::string &path);
 
   const ModelConfig &config() const noexcept { return config_; }
   const TensorIndex &index() const noexcept { return index_; }
   const ModelSources &sources() const noexcept { return sources_; }
   const std::string &directory() const noexcept { return index_.directory(); }
-  // Union over config.json, generation_config.json (number or list) and tokenizer_config.json (eos_token, looked
-  // up by the tokenizer's owner: see stop_token_texts()), ascending.
+  // Union over config.json, generation_config.json (number or list) and tokenizer_config.json
+  // (eos_token, looked up by the tokenizer's owner: see stop_token_texts()), ascending.
   const std::vector<int64_t> &stop_ids() const noexcept { return stop_ids_; }
   // eos_token texts of tokenizer_config.json that need a tokenizer to become ids.
   const std::vector<std::string> &stop_token_texts() const noexcept { return stop_token_texts_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorIndex: all tensors of a snapshot folder by name. Opens each shard once and parses its header once.
+// TensorIndex: all tensors of a snapshot folder by name. Opens each shard once and parses its
+// header once.
 
 #pragma once
 
@@ -33,15 +34,18 @@ struct ShardFile {
 
 class TensorIndex {
  public:
-  // `path`: the folder, its model.safetensors.index.json, config.json, or any shard. Which files belong:
-  // with an index file, exactly the shards it names (each one plain file name inside the folder: no separator,
-  // "..", absolute path or zero byte; the message does not tell what exists outside), and each tensor must be
-  // where the index says; files named out-*.safetensors beside it count as well. Without one, every
+  // `path`: the folder, its model.safetensors.index.json, config.json, or any shard. Which files
+  // belong: with an index file, exactly the shards it names (each one plain file name inside the
+  // folder: no separator,
+  // "..", absolute path or zero byte; the message does not tell what exists outside), and each
+  // tensor must be where the index says; files named out-*.safetensors beside it count as well.
+  // Without one, every
   // *.safetensors of the folder, in bytewise order of names (at most 512). Throws Error:
   // kNotFound  no such path, or no safetensors file in it
-  // kIncomplete  the index names shards that are absent, or numbered shards (-00001-of-00003, out-00000) have
-  //              gaps: the message has the missing numbers, the shards found and, if an index gives it, the
-  //              first absent tensor
+  // kIncomplete  the index names shards that are absent, or numbered shards (-00001-of-00003,
+  // out-00000) have
+  //              gaps: the message has the missing numbers, the shards found and, if an index gives
+  //              it, the first absent tensor
   // kFormat    a bad header (safetensors.h); the same tensor in two files (names both)
   static TensorIndex open(const std::string &path);
   // For tests and hosts that supply readers: every reader is a shard.
@@ -56,7 +60,9 @@ class TensorIndex {
   // All names in bytewise order; for censuses and `inspect`.
   std::vector<std::string_view> names() const;
   // Metadata of all shards: key to value; a key with conflicting values is Error(kFormat) at open.
-  const std::unordered_map<std::string, std::string> &metadata() const noexcept { return metadata_; }
+  const std::unordered_map<std::string, std::string> &metadata() const noexcept {
+    return metadata_;
+  }
   // Identity of the snapshot: hash over file names, sizes and header hashes.
   uint64_t identity_hash() const noexcept { return identity_hash_; }
   // Headers parsed since open; equals files().size(), proved by a test.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WeightSource: where one matrix or vector of the model lies on disk and in which number format, after every
-// check against the shape that its use implies. The only place that knows how formats are recognised: plain
-// F32/F16/BF16, block FP8 (`X` + `X_scale_inv`), and the community container (`X` + `X.qs`; formats int8-row,
-// int4-row, int4-grouped, fp8-e4m3-b128 by byte counts or by the `colibri.fmt` stamp). Other formats of that
-// container (2-bit, 3-bit, lattice) are recognised and refused with Error(kUnsupported) by name.
+// WeightSource: where one matrix or vector of the model lies on disk and in which number format,
+// after every check against the shape that its use implies. The only place that knows how formats
+// are recognised: plain F32/F16/BF16, block FP8 (`X` + `X_scale_inv`), and the community container
+// (`X` + `X.qs`; formats int8-row, int4-row, int4-grouped, fp8-e4m3-b128 by byte counts or by the
+// `colibri.fmt` stamp). Other formats of that container (2-bit, 3-bit, lattice) are recognised and
+// refused with Error(kUnsupported) by name.
 
 #pragma once
 
@@ -20,25 +21,26 @@ enum class StoredFormat : uint8_t {
   kF32,
   kF16,
   kBF16,
-  kFp8Block,     // one byte per weight, float32 scale per 128 x 128 block, partial blocks at the edges
-  kInt8Row,      // signed byte, float32 scale per row
-  kInt4Row,      // ceil(I/2) bytes a row, low nibble = even column, value = nibble - 8; float32 scale per row
+  kFp8Block,  // one byte per weight, float32 scale per 128 x 128 block, partial blocks at the edges
+  kInt8Row,   // signed byte, float32 scale per row
+  kInt4Row,   // ceil(I/2) bytes a row, low nibble = even column, value = nibble - 8; float32 scale
+              // per row
   kInt4Grouped,  // as kInt4Row; float32 scales [O][ceil(I/group)]
 };
 const char *stored_format_name(StoredFormat format) noexcept;  // "bf16", "int4-grouped", ...
 
 struct TensorSpan {
-  uint32_t file;    // index into TensorIndex::files()
+  uint32_t file;  // index into TensorIndex::files()
   uint64_t offset;
-  uint64_t bytes;   // 0: absent
+  uint64_t bytes;  // 0: absent
 };
 
 struct WeightSource {
   std::string name;
   StoredFormat format;
-  uint64_t rows;      // 1 for a vector
+  uint64_t rows;  // 1 for a vector
   uint64_t columns;
-  uint32_t group;     // columns per scale for kInt4Grouped; 0 otherwise
+  uint32_t group;  // columns per scale for kInt4Grouped; 0 otherwise
   TensorSpan values;
   TensorSpan scales;  // absent for plain formats
   bool ue8m0_scales;  // FP8 scales stored as one exponent byte: value 2^(byte - 127)
@@ -55,8 +57,10 @@ WeightSource find_matrix(const TensorIndex &index, const std::string &name, uint
 WeightSource find_vector(const TensorIndex &index, const std::string &name, uint64_t size);
 
 // Reads a plain vector or matrix (F32, F16, BF16) and widens it to float32: rows * columns values.
-Status read_as_float(const TensorIndex &index, const WeightSource &source, float *destination) noexcept;
-// Reads and dequantises any format to row-major float32 [rows, columns]. Off the step path; allocates.
+Status read_as_float(const TensorIndex &index, const WeightSource &source,
+                     float *destination) noexcept;
+// Reads and dequantises any format to row-major float32 [rows, columns]. Off the step path;
+// allocates.
 void read_dequantised(const TensorIndex &index, const WeightSource &source, float *destination);
 
 }  // namespace colibri
