@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffer: page-aligned anonymous memory with one owner, for everything large that the planner prices
-// (weights, KV, workspace, staging). Untouched pages are not resident. Small bookkeeping uses std::vector.
+// Buffer: page-aligned anonymous memory with one owner, for everything large that the planner
+// prices (weights, KV, workspace, staging). Untouched pages are not resident. Small bookkeeping
+// uses std::vector.
 
 #pragma once
 
@@ -17,7 +18,8 @@ class Buffer {
   static constexpr size_t kAlignment = 4096;
 
   Buffer() noexcept = default;
-  // Zero-filled memory. bytes 0 gives an empty buffer. Throws Error(kMemory) with the size and `what`.
+  // Zero-filled memory. bytes 0 gives an empty buffer. Throws Error(kMemory) with the size and
+  // `what`.
   Buffer(uint64_t bytes, const char *what);
   ~Buffer();
   Buffer(Buffer &&other) noexcept;
@@ -29,9 +31,13 @@ class Buffer {
   const uint8_t *data() const noexcept { return data_; }
   size_t size() const noexcept { return size_; }
   template <typename T>
-  T *as() noexcept { return reinterpret_cast<T *>(data_); }
+  T *as() noexcept {
+    return reinterpret_cast<T *>(data_);
+  }
   template <typename T>
-  const T *as() const noexcept { return reinterpret_cast<const T *>(data_); }
+  const T *as() const noexcept {
+    return reinterpret_cast<const T *>(data_);
+  }
 
  private:
   uint8_t *data_ = nullptr;

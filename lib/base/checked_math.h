@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 64-bit arithmetic on numbers that come from a file or a caller: a result that does not fit is an Error of
-// code kFormat that names `what`. Raw products of such numbers are not written anywhere else.
+// 64-bit arithmetic on numbers that come from a file or a caller: a result that does not fit is an
+// Error of code kFormat that names `what`. Raw products of such numbers are not written anywhere
+// else.
 
 #pragma once
 
@@ -18,6 +19,8 @@ uint64_t checked_multiply(uint64_t a, uint64_t b, const char *what);
 // The least multiple of `alignment` (a power of two up to 2^30) that is >= a; throws likewise.
 uint64_t checked_align_up(uint64_t a, uint64_t alignment, const char *what);
 // Quotient rounded up; b > 0. Cannot overflow.
-constexpr uint64_t divide_up(uint64_t a, uint64_t b) noexcept { return a / b + (a % b != 0 ? 1 : 0); }
+constexpr uint64_t divide_up(uint64_t a, uint64_t b) noexcept {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
 
 }  // namespace colibri

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one door to files: positional reads, directory listing, process memory limits. file_posix.cpp holds
-// all OS calls. Paths are UTF-8 bytes, relative to the working directory only if the caller wrote them so.
+// The one door to files: positional reads, directory listing, process memory limits. file_posix.cpp
+// holds all OS calls. Paths are UTF-8 bytes, relative to the working directory only if the caller
+// wrote them so.
 
 #pragma once
 
@@ -15,14 +16,14 @@
 
 namespace colibri {
 
-// Positional source of bytes: a file, memory, or what a host supplies. All methods may be called from
-// several threads at once.
+// Positional source of bytes: a file, memory, or what a host supplies. All methods may be called
+// from several threads at once.
 class Reader {
  public:
   virtual ~Reader() = default;
   virtual uint64_t size() const noexcept = 0;
-  // Fills destination[0..bytes) from `offset`. Short reads are continued. A failure (kIo) names the reader,
-  // offset, wanted and got bytes and errno; the destination is then undefined.
+  // Fills destination[0..bytes) from `offset`. Short reads are continued. A failure (kIo) names the
+  // reader, offset, wanted and got bytes and errno; the destination is then undefined.
   virtual Status read_at(uint64_t offset, void *destination, size_t bytes) const noexcept = 0;
   // For messages: the file's path.
   virtual const std::string &name() const noexcept = 0;
@@ -36,12 +37,13 @@ std::unique_ptr<Reader> make_memory_reader(std::string name, std::vector<uint8_t
 // Whole file as bytes. Throws Error: kNotFound, kIo, or kFormat if it is larger than max_bytes.
 std::vector<uint8_t> read_whole_file(const std::string &path, uint64_t max_bytes);
 
-bool file_exists(const std::string &path) noexcept;      // regular file, links followed
+bool file_exists(const std::string &path) noexcept;  // regular file, links followed
 bool directory_exists(const std::string &path) noexcept;
-// Names (not paths) of the regular files in a folder, links followed, sorted bytewise. Throws Error.
+// Names (not paths) of the regular files in a folder, links followed, sorted bytewise. Throws
+// Error.
 std::vector<std::string> list_files(const std::string &directory);
 std::string join_path(const std::string &directory, const std::string &name);
-std::string parent_directory(const std::string &path);   // "." if there is none
+std::string parent_directory(const std::string &path);  // "." if there is none
 std::string file_name(const std::string &path);
 
 }  // namespace colibri

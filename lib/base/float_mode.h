@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps the bits of results independent of the host's floating-point mode: inside the scope the calling
-// thread rounds to nearest, with subnormals, all exceptions masked; the host's mode comes back at the end.
+// Keeps the bits of results independent of the host's floating-point mode: inside the scope the
+// calling thread rounds to nearest, with subnormals, all exceptions masked; the host's mode comes
+// back at the end.
 
 #pragma once
 

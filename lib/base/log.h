@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Log lines to the host's callback, whole lines only; without a callback nothing happens. The library has no
-// output of its own.
+// Log lines to the host's callback, whole lines only; without a callback nothing happens. The
+// library has no output of its own.
 
 #pragma once
 
@@ -11,7 +11,8 @@ namespace colibri {
 
 enum class LogLevel : int32_t { kError = 1, kWarning = 2, kInfo = 3, kDebug = 4 };
 
-// The callback may be called only from threads that are inside a call of the host into this library.
+// The callback may be called only from threads that are inside a call of the host into this
+// library.
 using LogCallback = void (*)(void *user, int32_t level, const char *line);
 
 class Log {

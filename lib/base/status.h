@@ -2,8 +2,8 @@
 //
 // Status: the outcome of an operation on the step path, with a text in place (no allocation).
 // Error: the one exception type of the library, thrown off the step path (open, load, create).
-// The numbers, names and default texts of all codes stand in status_table.inc and nowhere else; they
-// are the numbers of include/colibri/status.h, which a test compares.
+// The numbers, names and default texts of all codes stand in status_table.inc and nowhere else;
+// they are the numbers of include/colibri/status.h, which a test compares.
 
 #pragma once
 
@@ -36,8 +36,8 @@ class [[nodiscard]] Status {
   char text_[kTextBytes];
 };
 
-// Builds a failure. The text follows printf and is cut at kTextBytes - 1 bytes, never inside a UTF-8
-// character. Write what was wrong, with which value, where, and what to do about it.
+// Builds a failure. The text follows printf and is cut at kTextBytes - 1 bytes, never inside a
+// UTF-8 character. Write what was wrong, with which value, where, and what to do about it.
 [[gnu::format(printf, 2, 3)]] Status make_status(StatusCode code, const char *format, ...) noexcept;
 Status make_status_v(StatusCode code, const char *format, __builtin_va_list args) noexcept;
 
@@ -52,12 +52,14 @@ class Error : public std::exception {
   Status status_;
 };
 
-[[noreturn]] [[gnu::format(printf, 2, 3)]] void throw_error(StatusCode code, const char *format, ...);
+[[noreturn]] [[gnu::format(printf, 2, 3)]] void throw_error(StatusCode code, const char *format,
+                                                            ...);
 
 // Throws Error if `status` is a failure.
 void throw_if_failed(const Status &status);
 
-// "COLIBRI_E_IO" for kIo; "COLIBRI_E_UNKNOWN" for a number that is not in the table. Static storage.
+// "COLIBRI_E_IO" for kIo; "COLIBRI_E_UNKNOWN" for a number that is not in the table. Static
+// storage.
 const char *status_code_name(int32_t code) noexcept;
 // One sentence on what the code means in general. Static storage.
 const char *status_code_text(int32_t code) noexcept;
