@@ -30,6 +30,9 @@ class Buffer {
   uint8_t *data() noexcept { return data_; }
   const uint8_t *data() const noexcept { return data_; }
   size_t size() const noexcept { return size_; }
+  // Gives the pages of [offset, offset + bytes) back to the system; they read as zero from then on
+  // and are not resident until written again. Both numbers are multiples of kAlignment.
+  void release_pages(size_t offset, size_t bytes) noexcept;
   template <typename T>
   T *as() noexcept {
     return reinterpret_cast<T *>(data_);

@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include <cassert>
 #include <cerrno>
 #include <cinttypes>
 #include <system_error>
@@ -47,6 +48,12 @@ Buffer &Buffer::operator=(Buffer &&other) noexcept {
   std::swap(data_, moved.data_);
   std::swap(size_, moved.size_);
   return *this;
+}
+
+void Buffer::release_pages(size_t offset, size_t bytes) noexcept {
+  assert(offset % kAlignment == 0 && bytes % kAlignment == 0 && offset + bytes <= size_);
+  // It cannot fail for a private anonymous mapping, except that locked pages stay as they are.
+  if (bytes != 0) madvise(data_ + offset, bytes, MADV_DONTNEED);
 }
 
 }  // namespace colibri
