@@ -57,6 +57,8 @@ struct ModelConfig {
   float routed_scale = 1.0f;     // routed_scaling_factor
 
   std::vector<int64_t> stop_ids;  // eos_token_id of config.json alone, number or list
+
+  bool operator==(const ModelConfig &) const = default;
 };
 
 // Reads and validates config.json. Throws Error: kUnsupported (architecture: the message lists the

@@ -81,7 +81,10 @@ class Snapshot {
   uint64_t all_experts_bytes() const noexcept { return all_experts_bytes_; }
 
  private:
-  Snapshot(TensorIndex index, JsonDocument document);
+  Snapshot(TensorIndex index, JsonDocument document) noexcept;
+  void collect_stops();
+  void measure_experts();
+
   TensorIndex index_;
   JsonDocument config_document_;
   ModelConfig config_;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 
 #include "lib/base/file.h"
 #include "lib/snapshot/safetensors.h"
+#include "lib/snapshot/snapshot_files.h"
 
 namespace colibri {
 
@@ -36,18 +38,20 @@ class TensorIndex {
  public:
   // `path`: the folder, its model.safetensors.index.json, config.json, or any shard. Which files
   // belong: with an index file, exactly the shards it names (each one plain file name inside the
-  // folder: no separator,
-  // "..", absolute path or zero byte; the message does not tell what exists outside), and each
-  // tensor must be where the index says; files named out-*.safetensors beside it count as well.
-  // Without one, every
-  // *.safetensors of the folder, in bytewise order of names (at most 512). Throws Error:
-  // kNotFound  no such path, or no safetensors file in it
-  // kIncomplete  the index names shards that are absent, or numbered shards (-00001-of-00003,
-  // out-00000) have
+  // folder: no separator, "..", absolute path or zero byte; the message does not tell what exists
+  // outside), and each tensor must be where the index says; files named out-*.safetensors beside it
+  // count as well. Without one, every *.safetensors of the folder, in bytewise order of names (at
+  // most 512). Throws Error: kNotFound    no such path, or no safetensors file in it kIncomplete
+  // the index names shards that are absent, or numbered shards (-00001-of-00003, out-00000) have
   //              gaps: the message has the missing numbers, the shards found and, if an index gives
   //              it, the first absent tensor
-  // kFormat    a bad header (safetensors.h); the same tensor in two files (names both)
+  // kFormat      a bad header (safetensors.h); the same tensor in two files (names both); format
+  // stamps that
+  //              contradict each other
   static TensorIndex open(const std::string &path);
+  // The shards of `files` that are present; absent ones are left to the caller, who can say what
+  // they lack.
+  static TensorIndex open_present(const SnapshotFiles &files);
   // For tests and hosts that supply readers: every reader is a shard.
   static TensorIndex from_readers(std::vector<std::unique_ptr<Reader>> readers);
 
@@ -55,14 +59,23 @@ class TensorIndex {
   TensorIndex &operator=(TensorIndex &&) noexcept = default;
 
   const TensorInfo *find(std::string_view name) const noexcept;  // nullptr if absent
+  size_t size() const noexcept { return tensors_.size(); }
   const std::vector<ShardFile> &files() const noexcept { return files_; }
+  // Name of the file that holds a tensor, for messages.
+  const std::string &file_of(const TensorInfo &info) const noexcept {
+    return files_[info.file].name;
+  }
   const std::string &directory() const noexcept { return directory_; }
-  // All names in bytewise order; for censuses and `inspect`.
+  // All names in bytewise order; for censuses and `inspect`. Valid while the index lives.
   std::vector<std::string_view> names() const;
-  // Metadata of all shards: key to value; a key with conflicting values is Error(kFormat) at open.
+  // Metadata of all shards: key to value. Shards may carry different values of a key; the first one
+  // stays.
   const std::unordered_map<std::string, std::string> &metadata() const noexcept {
     return metadata_;
   }
+  // Format name that a `colibri.fmt` stamp of any shard claims for a tensor; empty if there is
+  // none.
+  std::string_view stamped_format(std::string_view name) const noexcept;
   // Identity of the snapshot: hash over file names, sizes and header hashes.
   uint64_t identity_hash() const noexcept { return identity_hash_; }
   // Headers parsed since open; equals files().size(), proved by a test.
@@ -72,10 +85,26 @@ class TensorIndex {
   Status read(const TensorInfo &info, void *destination) const noexcept;
 
  private:
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const noexcept {
+      return std::hash<std::string_view>()(name);
+    }
+  };
+  template <typename Value>
+  using NameMap = std::unordered_map<std::string, Value, NameHash, std::equal_to<>>;
+
   TensorIndex() = default;
+  void add_shard(std::unique_ptr<Reader> reader);
+  void add_metadata(const std::string &file,
+                    std::vector<std::pair<std::string, std::string>> metadata);
+  void add_stamps(const std::string &file, const std::string &json);
+  void check_weight_map(const SnapshotFiles &files) const;
+
   std::string directory_;
   std::vector<ShardFile> files_;
-  std::unordered_map<std::string, TensorInfo> tensors_;
+  NameMap<TensorInfo> tensors_;
+  NameMap<std::string> stamps_;
   std::unordered_map<std::string, std::string> metadata_;
   uint64_t identity_hash_ = 0;
   uint64_t n_headers_parsed_ = 0;

@@ -30,22 +30,30 @@ enum class StoredFormat : uint8_t {
 const char *stored_format_name(StoredFormat format) noexcept;  // "bf16", "int4-grouped", ...
 
 struct TensorSpan {
-  uint32_t file;  // index into TensorIndex::files()
-  uint64_t offset;
-  uint64_t bytes;  // 0: absent
+  uint32_t file = 0;  // index into TensorIndex::files()
+  uint64_t offset = 0;
+  uint64_t bytes = 0;  // 0: absent
 };
 
 struct WeightSource {
   std::string name;
-  StoredFormat format;
-  uint64_t rows;  // 1 for a vector
-  uint64_t columns;
-  uint32_t group;  // columns per scale for kInt4Grouped; 0 otherwise
+  StoredFormat format = StoredFormat::kF32;
+  uint64_t rows = 0;  // 1 for a vector
+  uint64_t columns = 0;
+  uint32_t group = 0;  // columns per scale for kInt4Grouped; 0 otherwise
   TensorSpan values;
   TensorSpan scales;  // absent for plain formats
-  bool ue8m0_scales;  // FP8 scales stored as one exponent byte: value 2^(byte - 127)
+  // kF32, kBF16, or kF8E8M0 (one exponent byte: value 2^(byte - 127)); the last two only with
+  // kFp8Block.
+  TensorType scale_type = TensorType::kF32;
+  bool is_present() const noexcept { return values.bytes != 0; }
   uint64_t stored_bytes() const noexcept { return values.bytes + scales.bytes; }
 };
+
+// Scales of one row of scales (per matrix row, or per row of FP8 blocks), and rows of scales. 0 for
+// plain formats.
+uint64_t scale_columns(const WeightSource &source) noexcept;
+uint64_t scale_rows(const WeightSource &source) noexcept;
 
 // Finds `name` ([rows, columns], exactly) and resolves its format. Throws Error:
 // kIncomplete   the tensor, or the scales its form needs, is absent
@@ -53,14 +61,25 @@ struct WeightSource {
 // kUnsupported  a known format that this version does not read
 WeightSource find_matrix(const TensorIndex &index, const std::string &name, uint64_t rows,
                          uint64_t columns);
+// A matrix that must be stored as F32, F16 or BF16 (routers).
+WeightSource find_plain_matrix(const TensorIndex &index, const std::string &name, uint64_t rows,
+                               uint64_t columns);
 // A vector of `size` elements stored as F32, F16 or BF16.
 WeightSource find_vector(const TensorIndex &index, const std::string &name, uint64_t size);
+
+// Name of the tensor that is absent if `name` is to be read: `name` itself, its scales, or empty if
+// none is.
+std::string find_absent_part(const TensorIndex &index, const std::string &name);
 
 // Reads a plain vector or matrix (F32, F16, BF16) and widens it to float32: rows * columns values.
 Status read_as_float(const TensorIndex &index, const WeightSource &source,
                      float *destination) noexcept;
-// Reads and dequantises any format to row-major float32 [rows, columns]. Off the step path;
-// allocates.
+// Reads the scales widened to float32: scale_rows * scale_columns values. Nothing for plain
+// formats.
+Status read_scales(const TensorIndex &index, const WeightSource &source,
+                   float *destination) noexcept;
+// Reads and dequantises any format to row-major float32 [rows, columns]: value = q * scale, one
+// float32 product. Off the step path; allocates; throws Error(kIo).
 void read_dequantised(const TensorIndex &index, const WeightSource &source, float *destination);
 
 }  // namespace colibri

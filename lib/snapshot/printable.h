@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Texts from files, made fit for one-line messages of bounded length.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace colibri {
+
+// `text` with control characters replaced by '?', cut to `limit` bytes.
+inline std::string printable(std::string_view text, size_t limit = 100) {
+  std::string shown(text.substr(0, limit));
+  for (char &letter : shown) {
+    const unsigned char byte = static_cast<unsigned char>(letter);
+    if (byte < 0x20 || byte == 0x7f) letter = '?';
+  }
+  return shown;
+}
+
+}  // namespace colibri

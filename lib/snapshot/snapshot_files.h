@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which files of a folder make up a snapshot, and which are missing, from names and the index file
+// alone.
+
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace colibri {
+
+constexpr size_t kMaxShards = 512;
+
+struct SnapshotFiles {
+  std::string directory;
+  std::vector<std::string> shards;  // present, plain names in bytewise order
+  std::string missing;              // names or numbers of absent shards; empty if there are none
+  // Tensor name and shard name as the index file has them, in its order; empty without an index
+  // file.
+  std::vector<std::pair<std::string, std::string>> weight_map;
+};
+
+// See TensorIndex::open for what `path` may be and what is thrown. Absent shards are reported, not
+// thrown.
+SnapshotFiles locate_snapshot_files(const std::string &path);
+
+// "found 3 shards: a, b, c", or the first and the last of many.
+std::string describe_shards(const std::vector<std::string> &shards);
+
+// "2, 5-7" for ascending numbers.
+std::string describe_ranges(const std::vector<uint64_t> &ascending);
+
+}  // namespace colibri
