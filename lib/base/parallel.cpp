@@ -14,12 +14,14 @@
 
 #include "lib/base/parallel.h"
 
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <thread>
 
 #include "lib/base/float_mode.h"
@@ -128,7 +130,7 @@ struct alignas(64) Call {
 // What callers and runners share. Runners own it together with the pool: one that TBB starts only
 // after the pool is gone still finds it, and sees that it must stop.
 struct SharedCalls {
-  explicit SharedCalls(uint32_t n) noexcept : max_runners(n - 1) {}
+  explicit SharedCalls(uint32_t most) noexcept : max_runners(most) {}
 
   const uint32_t max_runners;
   Call calls[kMaxCalls];
@@ -177,7 +179,8 @@ struct SharedCalls {
       if (serve_calls()) {
         n_waits = 0;
         idle_since = Clock::now();
-      } else if (n_waits % 64 == 63 && Clock::now() - idle_since > kIdleTime) {
+      } else if ((n_waits % 64 == 63 || n_waits >= kPausesBeforeYield) &&
+                 Clock::now() - idle_since > kIdleTime) {
         return;
       }
       wait_moment(n_waits);
@@ -202,15 +205,20 @@ struct SharedCalls {
 }  // namespace
 
 struct ThreadPool::Arena {
-  explicit Arena(uint32_t n)
-      : n_threads(n), tasks(static_cast<int>(n), 1), shared(std::make_shared<SharedCalls>(n)) {}
+  Arena(uint32_t n, uint32_t n_available)
+      : n_threads(n),
+        max_runners(n_available - 1),
+        tasks(static_cast<int>(n_available), 1),
+        shared(std::make_shared<SharedCalls>(max_runners)) {}
 
   const uint32_t n_threads;
+  const uint32_t max_runners;
   tbb::task_arena tasks;
-  std::shared_ptr<SharedCalls> shared;
+  const std::shared_ptr<SharedCalls> shared;
 
-  // Makes sure that `n_wanted` runners exist. A runner whose enqueueing throws stays counted, since
-  // TBB may or may not have kept it; the worst that comes of it is one helper less.
+  // Makes sure that `n_wanted` runners exist. A runner whose enqueueing throws
+  // stays counted, since TBB may or may not have kept it; the worst that comes of it is one helper
+  // less.
   void add_runners(uint32_t n_wanted) {
     while (shared->try_add_runner(n_wanted)) {
       tasks.enqueue([calls = shared] { calls->run(); });
@@ -223,9 +231,15 @@ ThreadPool::ThreadPool(uint32_t n_threads) {
     throw_error(StatusCode::kArgument, "number of threads is %u; must be 1..%u", n_threads,
                 kMaxThreads);
   }
-  arena_ = std::make_unique<Arena>(n_threads);
+  // TBB has one set of threads for the whole process. It would not give more than it allows, but
+  // print a warning on stderr.
+  const size_t n_allowed =
+      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
+  const size_t n_available = std::clamp<size_t>(n_allowed, 1, n_threads);
+  arena_ = std::make_unique<Arena>(n_threads, static_cast<uint32_t>(n_available));
   try {
-    arena_->add_runners(n_threads - 1);  // starts the threads now, where a failure can be told
+    // Starts the threads now, where a failure can be told.
+    arena_->add_runners(arena_->max_runners);
   } catch (const std::exception &failure) {
     arena_->shared->is_stopping.store(true, std::memory_order_seq_cst);
     throw_error(StatusCode::kMemory, "%u threads cannot be started: %s; ask for fewer", n_threads,
@@ -246,7 +260,8 @@ uint32_t ThreadPool::n_threads() const noexcept {
 
 void ThreadPool::parallel_for(size_t n_tasks, FunctionRef<void(size_t, uint32_t)> body) noexcept {
   const ScopedFloatMode float_mode;
-  const uint32_t n_workers = static_cast<uint32_t>(std::min<size_t>(n_tasks, arena_->n_threads));
+  const uint32_t n_workers =
+      static_cast<uint32_t>(std::min<size_t>(n_tasks, arena_->max_runners + 1));
   Call *call = n_workers > 1 ? arena_->shared->claim_call() : nullptr;
   if (call == nullptr) {
     for (size_t task = 0; task < n_tasks; ++task) body(task, 0);

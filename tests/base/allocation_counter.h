@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counts every heap allocation of the test program: C++ new and, with glibc and no sanitizer, all
+// of malloc, also that of shared libraries.
+
+#pragma once
+
+#include <cstddef>
+
+namespace colibri::test {
+
+size_t count_allocations();
+
+}  // namespace colibri::test
