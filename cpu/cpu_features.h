@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this processor and its operating system offer, asked with CPUID and XGETBV when called; no state is kept.
+// What this processor and its operating system offer, asked with CPUID and XGETBV when called; no
+// state is kept.
 
 #pragma once
 
@@ -22,7 +23,7 @@ enum CpuFeature : uint32_t {
 
 // A feature counts only if the operating system saves the registers it uses.
 uint32_t detect_cpu_features() noexcept;
-// "avx2 fma f16c" for messages.
+// "avx2 fma f16c" for messages; "none" for 0.
 std::string describe_cpu_features(uint32_t features);
 
 }  // namespace colibri::cpu

@@ -13,15 +13,15 @@
 namespace colibri::cpu {
 
 struct KernelRow {
-  const char *name;           // "avx512", "avx2", "ref"
-  uint32_t needed_features;   // CpuFeature bits
+  const char *name;          // "avx512", "avx2", "ref"
+  uint32_t needed_features;  // CpuFeature bits
   const KernelSet *set;
 };
 
 std::span<const KernelRow> kernel_rows() noexcept;
 
-// `name` empty: the first row that this CPU can run. Throws Error: kArgument for an unknown name (lists the known ones),
-// kUnsupported if this CPU lacks a feature (names it).
+// `name` empty: the first row that this CPU can run. Throws Error: kArgument for an unknown name
+// (lists the known ones), kUnsupported if this CPU lacks a feature (names it).
 const KernelRow &choose_kernel_row(std::string_view name);
 
 }  // namespace colibri::cpu

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backend: what a device must offer to run a model. Operations are synchronous, noexcept, allocate nothing and
-// cannot fail by contract: every size was planned and every argument checked before. They may run side by side
-// from several threads if each has its own Scratch.
+// Backend: what a device must offer to run a model. Operations are synchronous, noexcept, allocate
+// nothing and cannot fail by contract: every size was planned and every argument checked before.
+// They may run side by side from several threads if each has its own Scratch.
 
 #pragma once
 
@@ -16,13 +16,14 @@ namespace colibri {
 
 // Largest sizes that will occur, for scratch memory.
 struct ScratchShape {
-  uint32_t max_rows = 0;          // R
-  uint32_t n_heads = 0;           // H
-  uint32_t key_width = 0;         // of attention
+  uint32_t max_rows = 0;   // R
+  uint32_t n_heads = 0;    // H
+  uint32_t key_width = 0;  // of attention
   uint32_t value_width = 0;
-  uint32_t expert_width = 0;      // F
+  uint32_t expert_width = 0;  // F
   uint32_t n_experts_per_token = 0;
-  uint32_t max_context = 0;       // T
+  uint32_t max_context = 0;  // T
+  uint32_t n_experts = 0;    // E
 };
 
 class Backend {

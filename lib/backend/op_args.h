@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arguments of the backend's operations. Shape letters, used everywhere: R rows of the batch, D model width, E
-// experts, K experts per token, F expert width, H heads, T tokens in a KV slot, G quantisation group,
-// V vocabulary. All strides count elements, not bytes. Arrays are row-major. No argument may alias an output
-// unless said. Everything is finite or not as the model makes it: NaN and infinity travel through.
+// Arguments of the backend's operations. Shape letters, used everywhere: R rows of the batch, D
+// model width, E experts, K experts per token, F expert width, H heads, T tokens in a KV slot, G
+// quantisation group, V vocabulary. All strides count elements, not bytes. Arrays are row-major. No
+// argument may alias an output unless said. Everything is finite or not as the model makes it: NaN
+// and infinity travel through.
 
 #pragma once
 
@@ -15,49 +16,54 @@
 
 namespace colibri {
 
-// Rows quantised to int8: per row and group of `group` depths, scale = max|x| / 127, q = round-half-even(x *
-// (127 / max|x|)) in -127..127; an all-zero group has scale 0; a group with a non-finite member has scale NaN
-// and q 0. Depth is padded with zeros to a multiple of 8 (padded_depth).
+// Rows quantised to int8: per row and group of `group` depths, scale = max|x| / 127, q =
+// round-half-even(x * (127 / max|x|)) in -127..127; a group with max|x| 0, or below 3.8e-37 so that
+// 127 / max|x| is infinite, has scale 0 and q 0; a group with a non-finite member has scale NaN and
+// q 0. Depth is padded with zeros to a multiple of 8 (padded_depth).
 struct QuantisedRows {
-  int8_t *q = nullptr;         // [n_rows][q_stride]
-  float *scales = nullptr;     // [n_rows][group_stride]
-  int32_t *sums = nullptr;     // [n_rows][group_stride], sum of q over the group
+  int8_t *q = nullptr;      // [n_rows][q_stride]
+  float *scales = nullptr;  // [n_rows][group_stride]
+  int32_t *sums = nullptr;  // [n_rows][group_stride], sum of q over the group
   size_t q_stride = 0;
   size_t group_stride = 0;
-  uint32_t group = 0;          // 0: not quantised
+  uint32_t group = 0;  // 0: not quantised
 };
 
-// Input rows of a matrix product, in float and, if the product is an integer one, quantised as well.
+// Input rows of a matrix product, in float and, if the product is an integer one, quantised as
+// well.
 struct ActivationRows {
-  const float *x = nullptr;    // [n_rows][x_stride]
+  const float *x = nullptr;  // [n_rows][x_stride]
   size_t x_stride = 0;
   uint32_t n_rows = 0;
   uint32_t depth = 0;
-  QuantisedRows quantised;     // group must equal the matrix's group where used
+  QuantisedRows quantised;  // group must equal the matrix's group where used
 };
 
 // y[r][c] = sum over depth of W[c][d] * x[r][d].
-// float activations:   one chain acc = fma(w, x, acc) from 0, d ascending, w the dequantised weight:
+// float activations:   one chain acc = fma(w, x, acc) from 0, d ascending, w the dequantised
+// weight:
 //                      float(q) * scale rounded to float32.
-// integer activations: groups ascending, acc = fma(float(dot), weight_scale * activation_scale, acc) from 0,
+// integer activations: groups ascending, acc = fma(float(dot), weight_scale * activation_scale,
+// acc) from 0,
 //                      dot = exact integer sum of the group.
 struct LinearTask {
   PackedMatrix matrix;
   ActivationRows input;
-  float *y = nullptr;          // [n_rows][y_stride]
+  float *y = nullptr;  // [n_rows][y_stride]
   size_t y_stride = 0;
   bool uses_integers = false;  // only if matrix.layout.is_integer()
 };
 
 struct QuantiseArgs {
-  const float *x = nullptr;    // [n_rows][x_stride]
+  const float *x = nullptr;  // [n_rows][x_stride]
   size_t x_stride = 0;
   uint32_t n_rows = 0;
   uint32_t depth = 0;
-  QuantisedRows out;           // group set by the caller
+  QuantisedRows out;  // group set by the caller
 };
 
-// y = g * (x * r), r = 1 / sqrt(mean(x^2) + eps). y may be x. The mean is a 16-lane tree sum (cpu/kernels.h).
+// y = g * (x * r), r = 1 / sqrt(mean(x^2) + eps). y may be x. The mean is a 16-lane tree sum
+// (cpu/kernels.h).
 struct NormArgs {
   const float *x = nullptr;
   size_t x_stride = 0;
@@ -70,10 +76,10 @@ struct NormArgs {
   float eps = 0;
 };
 
-// Rotates a slice of `width` elements of every head in place. Element pairs (2i, 2i+1) if interleaved, else
-// (i, i + width/2): a' = a*c - b*s, b' = b*c + a*s, each product rounded.
+// Rotates a slice of `width` elements of every head in place. Element pairs (2i, 2i+1) if
+// interleaved, else (i, i + width/2): a' = a*c - b*s, b' = b*c + a*s, each product rounded.
 struct RopeArgs {
-  float *x = nullptr;          // first rotated element of row 0, head 0
+  float *x = nullptr;  // first rotated element of row 0, head 0
   size_t row_stride = 0;
   size_t head_stride = 0;
   uint32_t n_rows = 0;
@@ -86,10 +92,10 @@ struct RopeArgs {
 
 // Attention of one batch row over the KV of its slot.
 struct AttentionRow {
-  const float *keys = nullptr;          // [T][key_stride]
-  const float *values = nullptr;        // [T][value_stride]
-  const int32_t *positions = nullptr;   // n_keys ascending positions; nullptr: 0 .. n_keys - 1
-  uint32_t n_keys = 0;                  // >= 1
+  const float *keys = nullptr;         // [T][key_stride]
+  const float *values = nullptr;       // [T][value_stride]
+  const int32_t *positions = nullptr;  // n_keys ascending positions; nullptr: 0 .. n_keys - 1
+  uint32_t n_keys = 0;                 // >= 1
 };
 
 // out[r][h] = sum_s softmax_s(scale * q[r][h] . k[s]) v[s]; one key/value head for all query heads.
@@ -104,7 +110,7 @@ struct AttentionArgs {
   uint32_t key_width = 0;
   uint32_t value_width = 0;
   float scale = 0;
-  float *out = nullptr;            // [R][out_row_stride], heads at out_head_stride
+  float *out = nullptr;  // [R][out_row_stride], heads at out_head_stride
   size_t out_row_stride = 0;
   size_t out_head_stride = 0;
 };
@@ -124,33 +130,33 @@ struct IndexScoresArgs {
   uint32_t n_heads = 0;
   uint32_t width = 0;
   float scale = 0;
-  float *scores = nullptr;         // [R][score_stride]
+  float *scores = nullptr;  // [R][score_stride]
   size_t score_stride = 0;
 };
 
-// Positions of the top_k largest scores of each row (ties: lower position first; NaN counts as lowest),
-// written ascending. Rows with n_keys <= top_k are skipped.
+// Positions of the top_k largest scores of each row (ties: lower position first; NaN counts as
+// lowest), written ascending. Rows with n_keys <= top_k are skipped.
 struct SelectArgs {
   std::span<const IndexRow> rows;
   const float *scores = nullptr;
   size_t score_stride = 0;
   uint32_t top_k = 0;
-  int32_t *positions = nullptr;    // [R][top_k]
+  int32_t *positions = nullptr;  // [R][top_k]
 };
 
 // Router with sigmoid scores and selection bias (R3 in docs/architecture.md).
 struct RouteArgs {
-  const float *logits = nullptr;   // [R][E]
-  const float *bias = nullptr;     // [E]
+  const float *logits = nullptr;  // [R][E]
+  const float *bias = nullptr;    // [E]
   uint32_t n_rows = 0;
   uint32_t n_experts = 0;
   uint32_t top_k = 0;
   uint32_t n_groups = 1;
   uint32_t n_top_groups = 1;
-  bool normalises = true;          // divide by (sum + 1e-20), the sum in ascending expert id
-  float scale = 1.0f;              // multiplied last
-  int32_t *experts = nullptr;      // [R][K] ascending ids; ties in score: lower id wins
-  float *weights = nullptr;        // [R][K]
+  bool normalises = true;      // divide by (sum + 1e-20), the sum in ascending expert id
+  float scale = 1.0f;          // multiplied last
+  int32_t *experts = nullptr;  // [R][K] ascending ids; ties in score: lower id wins
+  float *weights = nullptr;    // [R][K]
 };
 
 struct ExpertView {
@@ -160,23 +166,25 @@ struct ExpertView {
 // One expert and the batch rows that chose it.
 struct ExpertTask {
   ExpertView weights;
-  const int32_t *rows = nullptr;   // [n_rows] indices into the input rows, ascending
+  const int32_t *rows = nullptr;     // [n_rows] indices into the input rows, ascending
   const int32_t *outputs = nullptr;  // [n_rows] row of `out` for each (index r * K + rank)
   uint32_t n_rows = 0;
 };
 
-// For each task and row: out[outputs[i]] = down( silu(gate x) * (up x) ), the intermediate quantised again if
-// the product is an integer one. Weights are read once for all rows of a task.
+// For each task and row: out[outputs[i]] = down( silu(gate x) * (up x) ), the intermediate
+// quantised again if the product is an integer one, with the group of the down matrix. Weights are
+// read once for all rows of a task. All experts of a call have the same shapes and formats, and
+// gate and up those of each other.
 struct ExpertsArgs {
   std::span<const ExpertTask> tasks;
-  ActivationRows input;            // R rows of width D, quantised with the gate's group if uses_integers
+  ActivationRows input;  // R rows of width D, quantised with the gate's group if uses_integers
   bool uses_integers = false;
-  float *out = nullptr;            // [R * K][D]
+  float *out = nullptr;  // [R * K][D]
   size_t out_stride = 0;
 };
 
-// x[r] += (sum over ranks ascending of weights[r][k] * expert_out[r*K + k]) + shared[r]. The sum is a chain of fma
-// from 0; shared (may be nullptr) is added to it, then the result to x.
+// x[r] += (sum over ranks ascending of weights[r][k] * expert_out[r*K + k]) + shared[r]. The sum is
+// a chain of fma from 0; shared (may be nullptr) is added to it, then the result to x.
 struct CombineArgs {
   float *x = nullptr;
   size_t x_stride = 0;
@@ -194,7 +202,7 @@ struct SiluArgs {
   const float *gate = nullptr;
   const float *up = nullptr;
   float *y = nullptr;
-  size_t stride = 0;               // of all three
+  size_t stride = 0;  // of all three
   uint32_t n_rows = 0;
   uint32_t width = 0;
 };
@@ -209,7 +217,8 @@ struct AddArgs {
   uint32_t width = 0;
 };
 
-// y[r] = dequantised column ids[r] of the matrix: an embedding look-up in a packed [V columns, D depth] matrix.
+// y[r] = dequantised column ids[r] of the matrix: an embedding look-up in a packed [V columns, D
+// depth] matrix.
 struct EmbedArgs {
   PackedMatrix table;
   const int32_t *ids = nullptr;

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The packed form of a weight matrix: one layout that every instruction set (and later every device) reads.
+// The packed form of a weight matrix: one layout that every instruction set (and later every
+// device) reads.
 //
-// Words: a matrix maps `depth` inputs to `columns` outputs (a checkpoint row is a column here). Columns are cut
-// into panels of 16; a panel holds its values for all depths, so that one output lives in one lane and its sum
-// over the depth is one ascending chain.
+// Words: a matrix maps `depth` inputs to `columns` outputs (a checkpoint row is a column here).
+// Columns are cut into panels of 16; a panel holds its values for all depths, so that one output
+// lives in one lane and its sum over the depth is one ascending chain.
 //
 //   plain (F32, BF16, F16)  panel = [depth][16] elements
 //   FP8 (E4M3)              panel = [depth][16] bytes
-//   INT8                    panel = lines of 64 bytes = 4 depths; byte 4*c + j of a line is column c, depth j,
+//   INT8                    panel = lines of 64 bytes = 4 depths; byte 4*c + j of a line is column
+//   c, depth j,
 //                           stored unsigned as value + 128
-//   INT4                    panel = lines of 64 bytes = 8 depths; byte 4*c + j holds column c: depth j in the low
+//   INT4                    panel = lines of 64 bytes = 8 depths; byte 4*c + j holds column c:
+//   depth j in the low
 //                           nibble, depth 4 + j in the high one, stored unsigned as value + 8
 //
-// Depth is padded to whole lines (INT8: 4, INT4: 8) and columns to whole panels with zero weights (128, 8).
-// Scales (FP8, INT8, INT4) stand behind the values of all panels at the next multiple of 64 bytes: float32
-// [panel][scale group][16]. A scale group is `group` depths, or the whole depth if has_row_scale.
+// Depth is padded to whole lines (INT8: 4, INT4: 8) and columns to whole panels with zero weights
+// (128, 8). Scales (FP8, INT8, INT4) stand behind the values of all panels at the next multiple of
+// 64 bytes: float32 [panel][scale group][16]. A scale group is `group` depths, or the whole depth
+// if has_row_scale.
 
 #pragma once
 
@@ -25,7 +29,8 @@
 namespace colibri {
 
 enum class WeightFormat : uint8_t { kF32, kBF16, kF16, kFp8, kInt8, kInt4 };
-const char *weight_format_name(WeightFormat format) noexcept;  // "f32", "bf16", "f16", "fp8", "int8", "int4"
+const char *weight_format_name(
+    WeightFormat format) noexcept;  // "f32", "bf16", "f16", "fp8", "int8", "int4"
 
 constexpr size_t kPanelColumns = 16;
 // Depths per activation scale when the weights have one scale for the whole row.
@@ -33,18 +38,21 @@ constexpr uint32_t kRowScaleActivationGroup = 64;
 
 struct WeightLayout {
   WeightFormat format = WeightFormat::kF32;
-  uint32_t columns = 0;         // outputs
-  uint32_t depth = 0;           // inputs
-  uint32_t group = 0;           // depths per group: FP8 128; INT4/INT8 a multiple of 16; plain 0
-  bool has_row_scale = false;   // INT4/INT8: one scale per column; `group` is then only the activations' group
+  uint32_t columns = 0;  // outputs
+  uint32_t depth = 0;    // inputs
+  uint32_t group = 0;    // depths per group: FP8 128; INT4/INT8 a multiple of 16; plain 0
+  bool has_row_scale =
+      false;  // INT4/INT8: one scale per column; `group` is then only the activations' group
 
-  bool is_integer() const noexcept { return format == WeightFormat::kInt8 || format == WeightFormat::kInt4; }
+  bool is_integer() const noexcept {
+    return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
+  }
   bool has_scales() const noexcept { return is_integer() || format == WeightFormat::kFp8; }
   size_t n_panels() const noexcept { return (columns + kPanelColumns - 1) / kPanelColumns; }
-  size_t panel_bytes() const noexcept;          // values of one panel
-  size_t scale_groups() const noexcept;         // per column; 0 for plain formats
-  size_t scale_offset() const noexcept;         // from the start of the matrix
-  size_t total_bytes() const noexcept;          // values and scales, a multiple of 64
+  size_t panel_bytes() const noexcept;   // values of one panel
+  size_t scale_groups() const noexcept;  // per column; 0 for plain formats
+  size_t scale_offset() const noexcept;  // from the start of the matrix
+  size_t total_bytes() const noexcept;   // values and scales, a multiple of 64
 };
 
 // A packed matrix in memory. A view: owns nothing.
@@ -53,21 +61,25 @@ struct PackedMatrix {
   const uint8_t *values = nullptr;  // 64-byte aligned; scales at values + layout.scale_offset()
 
   const float *scales() const noexcept {
-    return layout.has_scales() ? reinterpret_cast<const float *>(values + layout.scale_offset()) : nullptr;
+    return layout.has_scales() ? reinterpret_cast<const float *>(values + layout.scale_offset())
+                               : nullptr;
   }
 };
 
-// Row-major source of packing, as checkpoints store it (rows are outputs). INT4 rows are ceil(depth/2) bytes, low
-// nibble = even column, value + 8. INT8 is signed. FP8 scales: float32 [ceil(rows_of_tensor/128)][ceil(depth/128)],
-// already widened; first_row is the tensor row of row 0 (a slice may begin inside a block).
+// Row-major source of packing, as checkpoints store it (rows are outputs). INT4 rows are
+// ceil(depth/2) bytes, low nibble = even column, value + 8. INT8 is signed. FP8 scales: float32
+// [ceil(rows_of_tensor/128)][ceil(depth/128)], already widened. Both pointers are those of the
+// whole tensor and may have any alignment.
 struct RowMajorMatrix {
-  const uint8_t *values = nullptr;
-  const float *scales = nullptr;  // INT: [rows] or [rows][ceil(depth/group)]
-  uint64_t first_row = 0;
+  const uint8_t *values = nullptr;  // tensor row 0
+  const float *scales = nullptr;    // INT: [rows] or [rows][ceil(depth/group)], from tensor row 0
+  uint64_t first_row = 0;           // tensor row that becomes column 0; may lie inside an FP8 block
 };
 
-// Writes layout.total_bytes() bytes at `destination` (64-byte aligned), padding included. Row `first_row` of the
-// source becomes column 0. All inputs are valid by contract.
-void pack_matrix(const WeightLayout &layout, const RowMajorMatrix &source, uint8_t *destination) noexcept;
+// Writes layout.total_bytes() bytes at `destination` (64-byte aligned), padding included; the
+// scales of padding columns are 0. Tensor row first_row + c becomes column c. All inputs are valid
+// by contract.
+void pack_matrix(const WeightLayout &layout, const RowMajorMatrix &source,
+                 uint8_t *destination) noexcept;
 
 }  // namespace colibri

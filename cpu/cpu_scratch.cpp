@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sizes and places of the parts. All arithmetic on the shape saturates, so a size that no machine
+// has is refused when the memory is asked for. Layout: worker parts, gate rows, up rows, int8 rows,
+// scales, sums.
+
+#include "cpu/cpu_scratch.h"
+
+#include <algorithm>
+
+#include "cpu/kernels.h"
+#include "cpu/route_row.h"
+
+namespace colibri::cpu {
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kLeastGroup = 16;
+// Also if the shape names no experts.
+constexpr uint32_t kLeastExperts = 1024;
+
+uint64_t add(uint64_t a, uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+uint64_t multiply(uint64_t a, uint64_t b) {
+  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+uint64_t align_up(uint64_t a, uint64_t unit) {
+  return add(a, unit - 1) / unit * unit;
+}
+
+uint64_t worker_bytes(const ScratchShape &shape) {
+  const uint64_t attention =
+      attention_scratch_floats(shape.key_width, shape.value_width, shape.n_heads);
+  const uint64_t route = route_scratch_floats(std::max(shape.n_experts, kLeastExperts));
+  return align_up(multiply(std::max(attention, route), sizeof(float)), kAlignment);
+}
+
+uint64_t expert_rows(const ScratchShape &shape) {
+  return multiply(shape.max_rows, shape.n_experts_per_token);
+}
+
+// In elements, for float and int8 rows alike.
+uint64_t padded_width(const ScratchShape &shape) {
+  return align_up(shape.expert_width, kAlignment);
+}
+
+uint64_t padded_groups(const ScratchShape &shape) {
+  return align_up(shape.expert_width / kLeastGroup + 1, kAlignment / sizeof(float));
+}
+
+}  // namespace
+
+uint64_t CpuScratch::needed_bytes(const ScratchShape &shape, uint32_t n_workers) noexcept {
+  const uint64_t per_row = add(multiply(padded_width(shape), 2 * sizeof(float) + sizeof(int8_t)),
+                               multiply(padded_groups(shape), sizeof(float) + sizeof(int32_t)));
+  return add(multiply(worker_bytes(shape), n_workers), multiply(expert_rows(shape), per_row));
+}
+
+CpuScratch::CpuScratch(const ScratchShape &shape, uint32_t n_workers)
+    : worker_bytes_(worker_bytes(shape)),
+      n_workers_(n_workers),
+      n_expert_rows_(expert_rows(shape)),
+      expert_stride_(padded_width(shape)),
+      group_stride_(padded_groups(shape)),
+      buffer_(needed_bytes(shape, n_workers), "scratch of the CPU backend") {}
+
+float *CpuScratch::worker_floats(uint32_t worker) noexcept {
+  return reinterpret_cast<float *>(buffer_.data() + worker * worker_bytes_);
+}
+
+float *CpuScratch::gate_rows() noexcept {
+  return reinterpret_cast<float *>(buffer_.data() + n_workers_ * worker_bytes_);
+}
+
+float *CpuScratch::up_rows() noexcept {
+  return gate_rows() + n_expert_rows_ * expert_stride_;
+}
+
+QuantisedRows CpuScratch::quantised_rows(uint32_t group) noexcept {
+  QuantisedRows rows;
+  rows.q = reinterpret_cast<int8_t *>(up_rows() + n_expert_rows_ * expert_stride_);
+  rows.scales = reinterpret_cast<float *>(rows.q + n_expert_rows_ * expert_stride_);
+  rows.sums = reinterpret_cast<int32_t *>(rows.scales + n_expert_rows_ * group_stride_);
+  rows.q_stride = expert_stride_;
+  rows.group_stride = group_stride_;
+  rows.group = group;
+  return rows;
+}
+
+}  // namespace colibri::cpu

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// First region: gate and up of a block of columns, silu, and the quantisation of that block. Blocks
+// end where groups of the down matrix end, so a block is quantised without its neighbours. Second
+// region: down, into the rows of `out`. Intermediate rows are indexed as the output rows are, so
+// rows of different experts never meet.
+
+#include "cpu/expert_stage.h"
+
+#include <algorithm>
+
+#include "cpu/matrix_task.h"
+
+namespace colibri::cpu {
+namespace {
+
+// What both regions need.
+struct Stage {
+  const KernelSet *kernels;
+  const ExpertsArgs *args;
+  float *gate_rows;
+  float *up_rows;
+  size_t stride;
+  QuantisedRows quantised;  // group 0: down takes floats
+};
+
+MatrixTask input_task(const Stage &stage, const ExpertTask &expert, const PackedMatrix &matrix,
+                      float *y) {
+  MatrixTask task;
+  task.matrix = matrix;
+  task.input = stage.args->input;
+  task.input.n_rows = expert.n_rows;
+  task.x_rows = expert.rows;
+  task.y = y;
+  task.y_stride = stage.stride;
+  task.y_rows = expert.outputs;
+  task.uses_integers = stage.args->uses_integers && matrix.layout.is_integer();
+  return task;
+}
+
+MatrixTask down_task(const Stage &stage, const ExpertTask &expert) {
+  MatrixTask task;
+  task.matrix = expert.weights.down;
+  task.input.x = stage.gate_rows;
+  task.input.x_stride = stage.stride;
+  task.input.n_rows = expert.n_rows;
+  task.input.depth = task.matrix.layout.depth;
+  task.input.quantised = stage.quantised;
+  task.x_rows = expert.outputs;
+  task.y = stage.args->out;
+  task.y_stride = stage.args->out_stride;
+  task.y_rows = expert.outputs;
+  task.uses_integers = stage.quantised.group != 0;
+  return task;
+}
+
+// silu(gate) * up in place of gate, columns first .. first + n - 1; then their quantisation.
+void activate_block(const Stage &stage, const ExpertTask &expert, size_t first, size_t n) {
+  const QuantisedRows &rows = stage.quantised;
+  for (uint32_t i = 0; i < expert.n_rows; ++i) {
+    const size_t row = static_cast<size_t>(expert.outputs[i]);
+    float *gate = stage.gate_rows + row * stage.stride + first;
+    stage.kernels->silu_row(gate, stage.up_rows + row * stage.stride + first, n, gate);
+    if (rows.group == 0) continue;
+    const size_t group = row * rows.group_stride + first / rows.group;
+    stage.kernels->quantise_row(gate, n, rows.group, rows.q + row * rows.q_stride + first,
+                                rows.scales + group, rows.sums + group);
+  }
+}
+
+void run_input_block(const Stage &stage, const ExpertTask &expert, size_t first_panel,
+                     size_t n_panels) {
+  const size_t width = expert.weights.gate.layout.columns;
+  const size_t first = first_panel * kPanelColumns;
+  if (first >= width || expert.n_rows == 0) return;
+  multiply_panels(*stage.kernels, input_task(stage, expert, expert.weights.gate, stage.gate_rows),
+                  first_panel, n_panels);
+  multiply_panels(*stage.kernels, input_task(stage, expert, expert.weights.up, stage.up_rows),
+                  first_panel, n_panels);
+  activate_block(stage, expert, first, std::min(n_panels * kPanelColumns, width - first));
+}
+
+}  // namespace
+
+void run_experts(const KernelSet &kernels, const TaskRunner &runner, const ExpertsArgs &args,
+                 CpuScratch &scratch) noexcept {
+  if (args.tasks.empty()) return;
+  const ExpertView &shape = args.tasks[0].weights;
+  const bool down_is_integer = args.uses_integers && shape.down.layout.is_integer();
+  const uint32_t group = down_is_integer ? shape.down.layout.group : 0;
+  const Stage stage = {&kernels,
+                       &args,
+                       scratch.gate_rows(),
+                       scratch.up_rows(),
+                       scratch.expert_stride(),
+                       scratch.quantised_rows(group)};
+
+  uint64_t n_rows = 0;
+  for (const ExpertTask &expert : args.tasks) n_rows += expert.n_rows;
+  const size_t n_experts = args.tasks.size();
+  // Block sizes are those of an expert with the average number of rows.
+  ExpertTask average = args.tasks[0];
+  average.n_rows = static_cast<uint32_t>((n_rows + n_experts - 1) / n_experts);
+
+  const MatrixTask gate = input_task(stage, average, shape.gate, stage.gate_rows);
+  const uint64_t gate_work = 2 * panel_work(gate) * shape.gate.layout.n_panels() * n_experts;
+  const size_t unit = std::max<size_t>(group / kPanelColumns, 1);
+  const size_t gate_block = panels_per_block(gate, runner.work_per_task(gate_work) / 2, unit);
+  const size_t gate_blocks = (shape.gate.layout.n_panels() + gate_block - 1) / gate_block;
+  runner.run(n_experts * gate_blocks, gate_work, [&](size_t task, uint32_t) {
+    run_input_block(stage, args.tasks[task / gate_blocks], task % gate_blocks * gate_block,
+                    gate_block);
+  });
+
+  const MatrixTask down = down_task(stage, average);
+  const uint64_t down_work = panel_work(down) * shape.down.layout.n_panels() * n_experts;
+  const size_t down_block = panels_per_block(down, runner.work_per_task(down_work), 1);
+  const size_t down_blocks = (shape.down.layout.n_panels() + down_block - 1) / down_block;
+  runner.run(n_experts * down_blocks, down_work, [&](size_t task, uint32_t) {
+    multiply_panels(kernels, down_task(stage, args.tasks[task / down_blocks]),
+                    task % down_blocks * down_block, down_block);
+  });
+}
+
+}  // namespace colibri::cpu

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// INT8 and INT4 weights times int8 rows: the definition.
+//
+// Contract: IntGemmFn in cpu/kernels.h. The offset is taken off each weight, so the sums of the
+// activations are not needed here.
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cpu/kernels.h"
+
+namespace colibri::cpu {
+namespace {
+
+constexpr size_t kLanes = 16;
+
+int32_t decode_int8(const uint8_t *panel, size_t d, size_t lane) {
+  return static_cast<int32_t>(panel[(d / 4) * 64 + 4 * lane + d % 4]) - 128;
+}
+
+int32_t decode_int4(const uint8_t *panel, size_t d, size_t lane) {
+  const int32_t byte = panel[(d / 8) * 64 + 4 * lane + d % 4];
+  return (d % 8 < 4 ? byte & 15 : byte >> 4) - 8;
+}
+
+using DecodeFn = int32_t (*)(const uint8_t *panel, size_t d, size_t lane);
+
+float multiply_column(const IntGemmArgs &args, DecodeFn decode, size_t panel, size_t lane,
+                      size_t row) {
+  const GemmWeights &weights = args.weights;
+  const uint8_t *values = weights.values + panel * weights.panel_bytes;
+  const float *weight_scales = weights.scales + panel * weights.scale_panel_stride + lane;
+  const int8_t *q = args.q + row * args.q_stride;
+  float acc = 0.0f;
+  for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
+    const size_t left = weights.depth - first;
+    const size_t last = first + (left < weights.group ? left : weights.group);
+    int32_t dot = 0;
+    for (size_t d = first; d < last; ++d) dot += decode(values, d, lane) * q[d];
+    const float scale =
+        weight_scales[g * weights.scale_group_stride] * args.scales[row * args.group_stride + g];
+    acc = fmaf(static_cast<float>(dot), scale, acc);
+  }
+  return acc;
+}
+
+void multiply(const IntGemmArgs &args, DecodeFn decode) {
+  for (size_t panel = args.first_panel; panel < args.first_panel + args.n_panels; ++panel) {
+    for (size_t r = 0; r < args.n_rows; ++r) {
+      const size_t in = args.x_rows != nullptr ? static_cast<size_t>(args.x_rows[r]) : r;
+      const size_t out = args.y_rows != nullptr ? static_cast<size_t>(args.y_rows[r]) : r;
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        const size_t column = panel * kLanes + lane;
+        if (column >= args.n_columns) break;
+        args.y[out * args.y_stride + column] = multiply_column(args, decode, panel, lane, in);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void int8_gemm_ref(const IntGemmArgs &args) noexcept {
+  multiply(args, decode_int8);
+}
+void int4_gemm_ref(const IntGemmArgs &args) noexcept {
+  multiply(args, decode_int4);
+}
+
+}  // namespace colibri::cpu

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of kernel sets and the choice of a row.
+
+#include "cpu/kernel_registry.h"
+
+#include <string>
+
+#include "cpu/cpu_features.h"
+#include "lib/base/status.h"
+
+namespace colibri::cpu {
+namespace {
+
+#if COLIBRI_X86
+constexpr uint32_t kAvx2Features = kFeatureAvx2 | kFeatureFma | kFeatureF16c;
+constexpr uint32_t kAvx512Features = kAvx2Features | kFeatureAvx512F | kFeatureAvx512Bw |
+                                     kFeatureAvx512Dq | kFeatureAvx512Vl | kFeatureAvx512Vnni;
+#endif
+
+constexpr KernelRow kRows[] = {
+#if COLIBRI_X86
+    {"avx512", kAvx512Features, &kKernelSetAvx512},
+    {"avx2", kAvx2Features, &kKernelSetAvx2},
+#endif
+    {"ref", 0, &kKernelSetRef},
+};
+
+std::string list_names() {
+  std::string text;
+  for (const KernelRow &row : kRows) {
+    if (!text.empty()) text += ", ";
+    text += row.name;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const KernelRow> kernel_rows() noexcept {
+  return kRows;
+}
+
+const KernelRow &choose_kernel_row(std::string_view name) {
+  const uint32_t features = detect_cpu_features();
+  for (const KernelRow &row : kRows) {
+    const uint32_t missing = row.needed_features & ~features;
+    if (name.empty() ? missing != 0 : name != row.name) continue;
+    if (missing == 0) return row;
+    throw_error(
+        StatusCode::kUnsupported,
+        "kernel set '%s' needs CPU features that are missing here: %s; leave the name empty "
+        "for the best set of this CPU",
+        row.name, describe_cpu_features(missing).c_str());
+  }
+  throw_error(StatusCode::kArgument, "kernel set '%.*s' is not known; known are: %s",
+              static_cast<int>(name.size() < 64 ? name.size() : 64), name.data(),
+              list_names().c_str());
+}
+
+}  // namespace colibri::cpu

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of the kernels of one set: the reference.
+
+#include "cpu/kernels.h"
+
+namespace colibri::cpu {
+
+void float_gemm_f32_ref(const FloatGemmArgs &) noexcept;
+void float_gemm_bf16_ref(const FloatGemmArgs &) noexcept;
+void float_gemm_f16_ref(const FloatGemmArgs &) noexcept;
+void float_gemm_fp8_ref(const FloatGemmArgs &) noexcept;
+void float_gemm_int8_ref(const FloatGemmArgs &) noexcept;
+void float_gemm_int4_ref(const FloatGemmArgs &) noexcept;
+void int8_gemm_ref(const IntGemmArgs &) noexcept;
+void int4_gemm_ref(const IntGemmArgs &) noexcept;
+void quantise_row_ref(const float *, size_t, size_t, int8_t *, float *, int32_t *) noexcept;
+void rms_norm_row_ref(const float *, const float *, float, size_t, float *) noexcept;
+void layer_norm_row_ref(const float *, const float *, const float *, float, size_t,
+                        float *) noexcept;
+void silu_row_ref(const float *, const float *, size_t, float *) noexcept;
+void sigmoid_row_ref(const float *, size_t, float *) noexcept;
+void add_row_ref(float *, const float *, size_t) noexcept;
+void combine_row_ref(const CombineRowArgs &) noexcept;
+void attention_ref(const AttentionKernelArgs &) noexcept;
+void index_scores_ref(const IndexScoresKernelArgs &) noexcept;
+
+extern const KernelSet kKernelSetRef = {
+    {float_gemm_f32_ref, float_gemm_bf16_ref, float_gemm_f16_ref, float_gemm_fp8_ref,
+     float_gemm_int8_ref, float_gemm_int4_ref},
+    int8_gemm_ref,
+    int4_gemm_ref,
+    quantise_row_ref,
+    rms_norm_row_ref,
+    layer_norm_row_ref,
+    silu_row_ref,
+    sigmoid_row_ref,
+    add_row_ref,
+    combine_row_ref,
+    attention_ref,
+    index_scores_ref,
+};
+
+}  // namespace colibri::cpu

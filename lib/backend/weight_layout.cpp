@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sizes of the packed form and the packing of row-major weights into it. Packing INT4 is on the way
+// of every expert that comes from disk, so whole lines are made with 32-bit words; everything else
+// is plain.
+
+#include "lib/backend/weight_layout.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace colibri {
+namespace {
+
+constexpr size_t kLineBytes = 64;
+constexpr size_t kInt8LineDepths = 4;
+constexpr size_t kInt4LineDepths = 8;
+constexpr size_t kFp8Block = 128;
+constexpr uint8_t kInt8Zero = 128;
+constexpr uint8_t kInt4Zero = 8;
+
+constexpr size_t divide_round_up(size_t a, size_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+size_t plain_element_bytes(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kF32:
+      return 4;
+    case WeightFormat::kBF16:
+    case WeightFormat::kF16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+// Bytes of one checkpoint row.
+size_t source_row_bytes(const WeightLayout &layout) {
+  if (layout.format == WeightFormat::kInt4) return divide_round_up(layout.depth, 2);
+  return layout.depth * plain_element_bytes(layout.format);
+}
+
+struct PanelSource {
+  const uint8_t *rows[kPanelColumns];  // the last n_columns .. 15 are not valid
+  size_t n_columns;
+};
+
+PanelSource panel_source(const WeightLayout &layout, const RowMajorMatrix &source, size_t panel) {
+  const size_t first = panel * kPanelColumns;
+  const size_t row_bytes = source_row_bytes(layout);
+  PanelSource result = {};
+  result.n_columns = std::min(kPanelColumns, layout.columns - first);
+  for (size_t c = 0; c < result.n_columns; ++c) {
+    result.rows[c] = source.values + (source.first_row + first + c) * row_bytes;
+  }
+  return result;
+}
+
+template <size_t kBytes>
+void pack_plain_panel(const PanelSource &source, size_t depth, uint8_t *panel) {
+  if (source.n_columns < kPanelColumns) std::memset(panel, 0, depth * kPanelColumns * kBytes);
+  for (size_t d = 0; d < depth; ++d) {
+    for (size_t c = 0; c < source.n_columns; ++c) {
+      std::memcpy(panel + (d * kPanelColumns + c) * kBytes, source.rows[c] + d * kBytes, kBytes);
+    }
+  }
+}
+
+void pack_int8_panel(const PanelSource &source, size_t depth, uint8_t *panel) {
+  const size_t n_lines = divide_round_up(depth, kInt8LineDepths);
+  for (size_t line = 0; line < n_lines; ++line, panel += kLineBytes) {
+    const size_t first = line * kInt8LineDepths;
+    const size_t n = std::min(kInt8LineDepths, depth - first);
+    if (n < kInt8LineDepths || source.n_columns < kPanelColumns) {
+      std::memset(panel, kInt8Zero, kLineBytes);
+    }
+    for (size_t c = 0; c < source.n_columns; ++c) {
+      for (size_t j = 0; j < n; ++j) {
+        panel[4 * c + j] = static_cast<uint8_t>(source.rows[c][first + j] ^ 0x80u);
+      }
+    }
+  }
+}
+
+// Nibbles d0 d1 .. d7 (d0 lowest) become d0 d4 d1 d5 d2 d6 d3 d7: the four bytes of one column in a
+// line.
+uint32_t interleave_nibbles(uint32_t x) {
+  x = (x & 0xFF0000FFu) | ((x & 0x00FF0000u) >> 8) | ((x & 0x0000FF00u) << 8);
+  return (x & 0xF00FF00Fu) | ((x & 0x0F000F00u) >> 4) | ((x & 0x00F000F0u) << 4);
+}
+
+uint8_t nibble_at(const uint8_t *row, size_t index) {
+  return static_cast<uint8_t>(index % 2 == 0 ? row[index / 2] & 15 : row[index / 2] >> 4);
+}
+
+// The last line of a depth that is not a multiple of 8.
+void pack_int4_tail(const PanelSource &source, size_t first, size_t n, uint8_t *line) {
+  for (size_t c = 0; c < source.n_columns; ++c) {
+    uint8_t nibbles[kInt4LineDepths];
+    for (size_t j = 0; j < kInt4LineDepths; ++j) {
+      nibbles[j] = j < n ? nibble_at(source.rows[c], first + j) : kInt4Zero;
+    }
+    for (size_t j = 0; j < 4; ++j) {
+      line[4 * c + j] = static_cast<uint8_t>(nibbles[j] | (nibbles[4 + j] << 4));
+    }
+  }
+}
+
+void pack_int4_panel(const PanelSource &source, size_t depth, uint8_t *panel) {
+  const size_t n_whole = depth / kInt4LineDepths;
+  const size_t n_tail = depth % kInt4LineDepths;
+  const size_t n_lines = n_whole + (n_tail != 0 ? 1 : 0);
+  if (source.n_columns < kPanelColumns) std::memset(panel, 0x88, n_lines * kLineBytes);
+  for (size_t line = 0; line < n_whole; ++line) {
+    for (size_t c = 0; c < source.n_columns; ++c) {
+      const uint8_t *from = source.rows[c] + 4 * line;
+      uint8_t *to = panel + line * kLineBytes + 4 * c;
+      const uint32_t word = interleave_nibbles(
+          static_cast<uint32_t>(from[0]) | (static_cast<uint32_t>(from[1]) << 8) |
+          (static_cast<uint32_t>(from[2]) << 16) | (static_cast<uint32_t>(from[3]) << 24));
+      to[0] = static_cast<uint8_t>(word);
+      to[1] = static_cast<uint8_t>(word >> 8);
+      to[2] = static_cast<uint8_t>(word >> 16);
+      to[3] = static_cast<uint8_t>(word >> 24);
+    }
+  }
+  if (n_tail != 0) {
+    pack_int4_tail(source, n_whole * kInt4LineDepths, n_tail, panel + n_whole * kLineBytes);
+  }
+}
+
+void pack_panel(WeightFormat format, const PanelSource &source, size_t depth, uint8_t *panel) {
+  switch (format) {
+    case WeightFormat::kF32:
+      return pack_plain_panel<4>(source, depth, panel);
+    case WeightFormat::kBF16:
+    case WeightFormat::kF16:
+      return pack_plain_panel<2>(source, depth, panel);
+    case WeightFormat::kFp8:
+      return pack_plain_panel<1>(source, depth, panel);
+    case WeightFormat::kInt8:
+      return pack_int8_panel(source, depth, panel);
+    case WeightFormat::kInt4:
+      return pack_int4_panel(source, depth, panel);
+  }
+}
+
+// Index in the source's scales of one tensor row and scale group.
+size_t source_scale_index(const WeightLayout &layout, size_t row, size_t group) {
+  const size_t scale_row = layout.format == WeightFormat::kFp8 ? row / kFp8Block : row;
+  return scale_row * layout.scale_groups() + group;
+}
+
+void pack_scales(const WeightLayout &layout, const RowMajorMatrix &source, uint8_t *destination) {
+  const size_t n_groups = layout.scale_groups();
+  for (size_t panel = 0; panel < layout.n_panels(); ++panel) {
+    for (size_t g = 0; g < n_groups; ++g) {
+      float lanes[kPanelColumns] = {};
+      for (size_t c = 0; c < kPanelColumns; ++c) {
+        const size_t column = panel * kPanelColumns + c;
+        if (column >= layout.columns) break;
+        const size_t index = source_scale_index(layout, source.first_row + column, g);
+        std::memcpy(&lanes[c], reinterpret_cast<const uint8_t *>(source.scales) + 4 * index, 4);
+      }
+      std::memcpy(destination + (panel * n_groups + g) * sizeof lanes, lanes, sizeof lanes);
+    }
+  }
+}
+
+}  // namespace
+
+const char *weight_format_name(WeightFormat format) noexcept {
+  switch (format) {
+    case WeightFormat::kF32:
+      return "f32";
+    case WeightFormat::kBF16:
+      return "bf16";
+    case WeightFormat::kF16:
+      return "f16";
+    case WeightFormat::kFp8:
+      return "fp8";
+    case WeightFormat::kInt8:
+      return "int8";
+    case WeightFormat::kInt4:
+      return "int4";
+  }
+  return "unknown";
+}
+
+size_t WeightLayout::panel_bytes() const noexcept {
+  switch (format) {
+    case WeightFormat::kInt8:
+      return divide_round_up(depth, kInt8LineDepths) * kLineBytes;
+    case WeightFormat::kInt4:
+      return divide_round_up(depth, kInt4LineDepths) * kLineBytes;
+    default:
+      return depth * kPanelColumns * plain_element_bytes(format);
+  }
+}
+
+size_t WeightLayout::scale_groups() const noexcept {
+  if (!has_scales()) return 0;
+  return has_row_scale ? 1 : divide_round_up(depth, group);
+}
+
+size_t WeightLayout::scale_offset() const noexcept {
+  return divide_round_up(n_panels() * panel_bytes(), kLineBytes) * kLineBytes;
+}
+
+size_t WeightLayout::total_bytes() const noexcept {
+  return scale_offset() + n_panels() * scale_groups() * kPanelColumns * sizeof(float);
+}
+
+void pack_matrix(const WeightLayout &layout, const RowMajorMatrix &source,
+                 uint8_t *destination) noexcept {
+  const size_t panel_bytes = layout.panel_bytes();
+  for (size_t panel = 0; panel < layout.n_panels(); ++panel) {
+    pack_panel(layout.format, panel_source(layout, source, panel), layout.depth,
+               destination + panel * panel_bytes);
+  }
+  const size_t values_bytes = layout.n_panels() * panel_bytes;
+  std::memset(destination + values_bytes, 0, layout.scale_offset() - values_bytes);
+  if (layout.has_scales()) pack_scales(layout, source, destination + layout.scale_offset());
+}
+
+}  // namespace colibri
