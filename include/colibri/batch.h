@@ -29,6 +29,8 @@ typedef struct colibri_batch colibri_batch;
 #define COLIBRI_LOGITS_ALL 2
 
 /**
+ * Makes an empty batch for up to max_rows rows of the model.
+ *
  * @param batch  [out] NULL on failure.
  *
  * Ownership  The caller destroys it, before the model is closed.
@@ -41,7 +43,7 @@ COLIBRI_API colibri_status colibri_batch_create(colibri_model *model, colibri_ba
                                                 colibri_error *error);
 
 /**
- * NULL is allowed. Rows that wait are dropped.
+ * Frees a batch; NULL is allowed. Rows that wait are dropped.
  *
  * Threads    No other call on it may be running.
  * Errors     COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
@@ -62,7 +64,8 @@ COLIBRI_API colibri_status colibri_batch_clear(colibri_batch *batch, colibri_err
  * Adds the next tokens of a slot: a prompt chunk or one decode row. They stand at the positions behind
  * the slot's length and behind rows of the same slot that were added before.
  *
- * @param tokens       n_tokens ids, each below the vocabulary size; copied.
+ * @param slot         A slot of the same model. It keeps its rows here until decode, clear or destroy of the batch.
+ * @param tokens       n_tokens ids, at least 1, each below the vocabulary size; copied.
  * @param logits_mode  COLIBRI_LOGITS_*.
  * @param first_row    [out] Number of the first added row in this batch; may be NULL.
  *
@@ -70,7 +73,7 @@ COLIBRI_API colibri_status colibri_batch_clear(colibri_batch *batch, colibri_err
  * Errors     COLIBRI_E_CAPACITY  max_rows or max_logits_rows would be exceeded.
  *            COLIBRI_E_CONTEXT   the slot would be over-full: length, added and capacity are named.
  *            COLIBRI_E_STATE     the batch was decoded and not cleared.
- *            COLIBRI_E_BUSY      rows of this slot wait in another batch.
+ *            COLIBRI_E_BUSY      rows of this slot wait in another batch, or a call is running.
  *            COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE. On every error nothing was added.
  * Since      0.1
  */
@@ -94,9 +97,9 @@ COLIBRI_API colibri_status colibri_batch_add(colibri_batch *batch, colibri_kv_sl
 COLIBRI_API colibri_status colibri_batch_decode(colibri_batch *batch, colibri_error *error);
 
 /**
- * Rows in the batch; 0 for NULL.
+ * Rows in the batch; 0 for NULL and for what is no batch.
  *
- * Threads    Any, not during a decode.
+ * Threads    Any.
  * Since      0.1
  */
 COLIBRI_API uint32_t colibri_batch_row_count(const colibri_batch *batch);
@@ -105,8 +108,9 @@ COLIBRI_API uint32_t colibri_batch_row_count(const colibri_batch *batch);
  * Outcome of one row after decode: COLIBRI_OK, COLIBRI_E_IO, or COLIBRI_E_NON_FINITE if its logits are
  * not finite (the row's KV stays).
  *
- * Threads    Any, not during a decode.
- * Errors     Also COLIBRI_E_ARGUMENT (row), COLIBRI_E_STATE (not decoded), COLIBRI_E_HANDLE.
+ * Threads    Any number of const calls, not during another call on the batch.
+ * Errors     Also COLIBRI_E_ARGUMENT (row), COLIBRI_E_STATE (not decoded), COLIBRI_E_HANDLE,
+ *            COLIBRI_E_BUSY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_batch_row_status(const colibri_batch *batch, uint32_t row,
@@ -120,10 +124,10 @@ COLIBRI_API colibri_status colibri_batch_row_status(const colibri_batch *batch, 
  * @param n_logits  [out] V; may be NULL.
  *
  * Ownership  Belongs to the batch; valid until clear, decode or destroy.
- * Threads    Any, not during a decode.
+ * Threads    Any number of const calls, not during another call on the batch.
  * Errors     COLIBRI_E_ARGUMENT  no such row, or it asked for none.
  *            COLIBRI_E_STATE     not decoded, or the row failed.
- *            COLIBRI_E_HANDLE.
+ *            COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_batch_logits(const colibri_batch *batch, uint32_t row,

@@ -16,13 +16,16 @@
  *   1. A fallible function returns colibri_status: 0 is success, negative a code of status.h. Its last
  *      parameter is a colibri_error of the caller, or NULL. Results go through out parameters, which are left
  *      unmodified on failure, except that new handles are set to NULL.
- *   2. Option and result structs begin with struct_size. Options are filled by their init function; a
- *      field that is 0 or NULL means the default. Fields are only ever added at the end. A larger struct than the
- *      library knows is accepted if the unknown rest is zero; a smaller one of an earlier version always is.
- *   3. A const handle may be used by several calls at once, a non-const one by one call at a time; a second
- *      call meanwhile gets COLIBRI_E_BUSY where it can be detected, and never corrupts the first. Functions that say
- *      "Threads Any" are exempt.
+ *   2. Option and result structs begin with struct_size, the caller's sizeof. Options are filled by their init
+ *      function; a field that is 0 or NULL means the default. Fields are only ever added at the end. A struct of an
+ *      earlier version is accepted. A larger one than the library knows is accepted if it is an option struct and
+ *      the unknown rest is zero, or if it is a result struct: the unknown rest is then set to zero.
+ *   3. A const handle may be used by several calls at once, a non-const one by one call at a time; a call that
+ *      does not fit one that is running gets COLIBRI_E_BUSY and never corrupts it. Functions that say "Threads Any"
+ *      may run beside every call but the one that ends the object. A handle that is NULL or of another type is
+ *      COLIBRI_E_HANDLE; a handle that was closed is not valid memory any more and is detected only by chance.
  *   4. Text is UTF-8. Arrays are a pointer and a count of elements. A NULL buffer with capacity 0 is a size query.
+ *      A buffer that is too small is COLIBRI_E_CAPACITY: nothing is written to it, and the needed size is given.
  *   5. The library keeps no pointer of the caller past the call, except callbacks and their user
  *      pointers, which say so.
  *   6. No call aborts, exits, prints, or throws. Invalid arguments are checked in every build.

@@ -36,23 +36,23 @@ COLIBRI_API colibri_status colibri_kv_slot_create(colibri_model *model, colibri_
 /**
  * Gives the slot back to the pool; NULL is allowed.
  *
- * Threads    No other call on the slot, and no batch that holds rows of it, may be running.
- * Errors     COLIBRI_E_BUSY    rows of it wait in a batch: clear the batch first.
+ * Threads    No other call on the slot may be running.
+ * Errors     COLIBRI_E_BUSY    rows of it wait in a batch (clear the batch first), or a call is running.
  *            COLIBRI_E_HANDLE  not a slot.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_kv_slot_destroy(colibri_kv_slot *slot, colibri_error *error);
 
 /**
- * Positions in use; 0 for NULL.
+ * Positions in use; 0 for NULL and for what is no slot. During a decode: those before it.
  *
- * Threads    Any, not during a decode of the slot.
+ * Threads    Any.
  * Since      0.1
  */
 COLIBRI_API uint32_t colibri_kv_slot_length(const colibri_kv_slot *slot);
 
 /**
- * Positions it can hold; 0 for NULL.
+ * Positions it can hold; 0 for NULL and for what is no slot.
  *
  * Threads    Any.
  * Since      0.1
@@ -63,7 +63,9 @@ COLIBRI_API uint32_t colibri_kv_slot_capacity(const colibri_kv_slot *slot);
  * Forgets all positions from `length` on. Every length up to the present one can really be reached.
  *
  * Threads    One call at a time.
- * Errors     COLIBRI_E_ARGUMENT  length above the present length; COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
+ * Errors     COLIBRI_E_ARGUMENT  length above the present length.
+ *            COLIBRI_E_BUSY      rows of the slot wait in a batch, or a call is running.
+ *            COLIBRI_E_HANDLE.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_kv_slot_truncate(colibri_kv_slot *slot, uint32_t length,
@@ -84,14 +86,14 @@ COLIBRI_API colibri_status colibri_kv_slot_fork(colibri_kv_slot *slot, uint32_t 
                                                 colibri_kv_slot **fork, colibri_error *error);
 
 /**
- * Writes the slot's state as a blob: fingerprint (snapshot identity, layout, number format, epsilon, activation mode),
- * token ids, KV data, checksum.
+ * Writes the slot's state as a blob: fingerprint (snapshot identity, layout, number format, epsilon, activation
+ * mode), token ids, KV data, checksum. It does not depend on the slot's capacity or on the machine's kernel set.
  *
  * @param blob      [out] NULL with capacity 0 only asks for the size.
  * @param capacity  Bytes of blob.
  * @param n_bytes   [out] Size, also when the buffer is too small.
  *
- * Threads    One call at a time.
+ * Threads    Any number of const calls, not during another call on the slot.
  * Errors     COLIBRI_E_CAPACITY, COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
  * Since      0.1
  */
@@ -100,7 +102,8 @@ COLIBRI_API colibri_status colibri_kv_slot_save(const colibri_kv_slot *slot, uin
                                                 colibri_error *error);
 
 /**
- * Replaces the slot's state by a saved one. On any failure the slot is empty.
+ * Replaces the slot's state by a saved one. After COLIBRI_E_MISMATCH, _FORMAT or _CONTEXT the slot is empty; after any
+ * other failure it is as before.
  *
  * @param blob     n_bytes bytes from colibri_kv_slot_save(), of this or another process.
  *
@@ -108,7 +111,8 @@ COLIBRI_API colibri_status colibri_kv_slot_save(const colibri_kv_slot *slot, uin
  * Errors     COLIBRI_E_MISMATCH  the blob belongs to another snapshot, layout or setting: which, is said.
  *            COLIBRI_E_FORMAT    the blob is cut or damaged.
  *            COLIBRI_E_CONTEXT   it has more positions than the slot holds.
- *            COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
+ *            COLIBRI_E_BUSY      rows of the slot wait in a batch, or a call is running.
+ *            COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_kv_slot_restore(colibri_kv_slot *slot, const uint8_t *blob,
@@ -121,8 +125,8 @@ COLIBRI_API colibri_status colibri_kv_slot_restore(colibri_kv_slot *slot, const 
  * @param capacity  Elements of ids.
  * @param n_ids     [out] Count, also when the buffer is too small.
  *
- * Threads    Any, not during a decode of the slot.
- * Errors     COLIBRI_E_CAPACITY, COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE.
+ * Threads    Any number of const calls, not during another call on the slot.
+ * Errors     COLIBRI_E_CAPACITY, COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_kv_slot_tokens(const colibri_kv_slot *slot, int32_t *ids,

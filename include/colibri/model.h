@@ -70,8 +70,8 @@ typedef struct colibri_model_options {
   uint32_t struct_size;      /**< set by colibri_model_options_init() */
   uint32_t n_threads;        /**< computing threads, the caller's included; 1..1024. Default: physical
                                   cores inside the affinity mask and CPU quota */
-  uint64_t ram_budget_bytes; /**< for everything this model uses together. Default: 90 % of what the
-                                  machine and its control groups leave */
+  uint64_t ram_budget_bytes; /**< for everything this model uses together, any number. Default: 90 % of
+                                  what the machine and its control groups leave */
   uint32_t n_slots;          /**< KV slots in the pool, 1..512. Default 1 */
   uint32_t context_tokens;   /**< positions per slot, 1..max_positions of the model. Default: the smaller
                                   of 4096 and max_positions */
@@ -81,27 +81,31 @@ typedef struct colibri_model_options {
   uint32_t n_engines;        /**< batches and schedulers that may exist at once, 1..64. Default 1 */
   int32_t activations;       /**< COLIBRI_ACTIVATIONS_* */
   int32_t kv_type;           /**< COLIBRI_KV_* */
-  float latent_norm_eps;     /**< epsilon of the two latent norms of attention; > 0. Default: the
+  float latent_norm_eps;     /**< epsilon of the two latent norms of attention, 1e-12..1. Default: the
                                   config's latent_norm_eps, else its rms_norm_eps */
   uint32_t n_loader_threads; /**< expert reads in flight, 1..64. Default 4 */
-  uint32_t skip_tokenizer;   /**< 1: do not load tokenizer.json even if it is there */
+  uint32_t skip_tokenizer;   /**< 1: do not load tokenizer.json even if it is there; 0 or 1 */
   const char *kernel_set;    /**< "ref", "avx2", "avx512"; an unknown name is an error, as is one that
                                   this CPU cannot run. Default: the fastest that it can */
   colibri_progress_fn progress; /**< called during open */
   void *progress_user;
   colibri_log_fn log;        /**< kept until the model is closed */
   void *log_user;
-  int32_t log_level;         /**< most detailed level to deliver. Default COLIBRI_LOG_INFO */
+  int32_t log_level;         /**< most detailed level to deliver, COLIBRI_LOG_*. Default COLIBRI_LOG_INFO */
   uint32_t reserved;         /**< must be 0 */
 } colibri_model_options;
 
 /**
  * Sets struct_size and leaves every field at its default.
  *
+ * @param options      struct_size bytes are written; NULL is ignored.
+ * @param struct_size  sizeof(colibri_model_options): how large the struct is in the caller's program, so
+ *                     that a library of another version never writes past its end.
+ *
  * Threads  Any.
  * Since    0.1
  */
-COLIBRI_API void colibri_model_options_init(colibri_model_options *options);
+COLIBRI_API void colibri_model_options_init(colibri_model_options *options, size_t struct_size);
 
 /** The capacity decision for a snapshot and options. All figures in bytes unless named otherwise. */
 typedef struct colibri_plan {
@@ -112,7 +116,7 @@ typedef struct colibri_plan {
   uint64_t kv_bytes;          /**< all slots */
   uint64_t workspace_bytes;   /**< activations, logits and scratch of all engines */
   uint64_t staging_bytes;     /**< read buffers */
-  uint64_t overhead_bytes;    /**< tokenizer, tables */
+  uint64_t overhead_bytes;    /**< tokenizer, tables, thread stacks: an upper estimate */
   uint64_t expert_bytes;      /**< granted to routed experts in RAM */
   uint64_t total_bytes;       /**< sum of the parts: the peak this model will use */
   uint64_t minimum_bytes;     /**< least budget with which open succeeds under these options */
@@ -145,15 +149,27 @@ COLIBRI_API colibri_status colibri_model_plan(const char *path, const colibri_mo
                                               colibri_plan *plan, colibri_error *error);
 
 /**
- * The same as JSON: {"feasible", "budget_bytes", "budget_origin", "items": {"dense": bytes, "kv": ..},
- * "tiers": {"ram": {"expert_bytes", "experts", "all_experts"}}, "minimum_bytes", ...}.
+ * The same as JSON, members in this order:
+ *
+ *     {"feasible": true, "budget_bytes": B, "budget_origin": "option" or what decided it,
+ *      "items": {"dense": B, "kv": B, "workspace": B, "staging": B, "overhead": B, "experts": B},
+ *      "total_bytes": B, "minimum_bytes": B, "full_bytes": B,
+ *      "tiers": {"ram": {"experts": N, "expert_bytes": B}, "disk": {"experts": N, "expert_bytes": B}},
+ *      "experts": {"count": N, "bytes": B, "largest_bytes": B, "minimum_resident": N},
+ *      "kv_bytes_per_token": B, "largest_context_tokens": N,
+ *      "options": {"n_slots", "context_tokens", "max_rows", "max_logits_rows", "n_engines", "n_threads",
+ *                  "n_loader_threads", "kernel_set", "activations", "kv_type"}}
+ *
+ * "items" add up to "total_bytes". "ram" counts the experts that the granted bytes hold at the least, "disk" the
+ * others. Later versions add members.
  *
  * @param buffer    [out] UTF-8, NUL-terminated; NULL with capacity 0 only asks for the length.
  * @param capacity  Bytes of buffer.
- * @param length    [out] Bytes of the text without NUL; may be NULL.
+ * @param length    [out] Bytes of the text without NUL, also when the buffer is too small; may be NULL unless the
+ *                  call is a size query.
  *
  * Threads    Any.
- * Errors     As colibri_model_plan(); COLIBRI_E_CAPACITY if the buffer is too small: *length is set.
+ * Errors     As colibri_model_plan(), and COLIBRI_E_CAPACITY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_model_plan_json(const char *path,
@@ -162,8 +178,17 @@ COLIBRI_API colibri_status colibri_model_plan_json(const char *path,
                                                    colibri_error *error);
 
 /**
- * What a snapshot holds, without loading it, as JSON: config, tensor count and bytes per format, expert
- * bytes, stop ids, shards, warnings.
+ * What a snapshot holds, without loading it, as JSON, members in this order:
+ *
+ *     {"model_type": "glm_moe_dsa", "identity": "16 hex digits", "layers": N, "config": {config.json as it is},
+ *      "tensors": {"count": N, "bytes": B, "formats": {"int4-grouped": {"count": N, "bytes": B}, ...}},
+ *      "experts": {"layers": N, "per_layer": N, "per_token": N, "count": N, "bytes": B, "largest_bytes": B,
+ *                  "packed_bytes": B},
+ *      "stop_ids": [..], "stop_tokens": [texts whose ids the tokenizer knows],
+ *      "shards": [{"name": "..", "bytes": B}, ..], "ignored_tensors": N, "warnings": [..]}
+ *
+ * Counts and bytes are of the tensors that the model uses, as stored; "packed_bytes" is what all experts take
+ * in memory. Later versions add members.
  *
  * Buffer, length, threads and errors as colibri_model_plan_json().
  * Since      0.1
@@ -195,8 +220,9 @@ COLIBRI_API colibri_status colibri_model_open(const char *path, const colibri_mo
 /**
  * Closes a model and frees all it holds; its threads are joined. NULL is allowed.
  *
- * Threads    No other call on the model may be running.
- * Errors     COLIBRI_E_BUSY    slots, batches or schedulers of it still exist; nothing happened.
+ * Threads    No other call on the model or its tokenizer may be running.
+ * Errors     COLIBRI_E_BUSY    slots, batches, schedulers, or stream decoders of its tokenizer still exist,
+ *                              or a call is running: nothing happened, the model is usable.
  *            COLIBRI_E_HANDLE  not a model.
  * Since      0.1
  */
@@ -228,6 +254,8 @@ typedef struct colibri_model_facts {
 } colibri_model_facts;
 
 /**
+ * Facts of an open model; they never change.
+ *
  * @param facts  [out] The caller sets struct_size.
  *
  * Threads    Any.
@@ -238,9 +266,11 @@ COLIBRI_API colibri_status colibri_model_get_facts(const colibri_model *model,
                                                    colibri_model_facts *facts, colibri_error *error);
 
 /**
- * Effective configuration, plan, formats and counters of an open model as JSON.
+ * Effective configuration, plan, formats and counters of an open model as JSON: {"version", "snapshot":
+ * as colibri_snapshot_describe(), "plan": as colibri_model_plan_json(), "latent_norm_eps", "has_tokenizer", "stop_ids",
+ * "stats": fields of colibri_model_stats}.
  *
- * Buffer and length as colibri_model_plan_json().
+ * Buffer and length as colibri_model_plan_json(). The counters may be longer in the next call: leave some room.
  * Threads    Any.
  * Errors     COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_CAPACITY.
  * Since      0.1
@@ -251,7 +281,7 @@ COLIBRI_API colibri_status colibri_model_describe(const colibri_model *model, ch
 
 /**
  * Token ids that end a generation by default: union over config.json, generation_config.json and
- * tokenizer_config.json, ascending.
+ * tokenizer_config.json, ascending, ids outside the vocabulary left out.
  *
  * @param ids       [out] NULL with capacity 0 only asks for the count.
  * @param capacity  Elements of ids.

@@ -22,24 +22,30 @@ typedef struct colibri_scheduler colibri_scheduler;
 /** Options of colibri_scheduler_create(). 0 always means the default. */
 typedef struct colibri_scheduler_options {
   uint32_t struct_size;    /**< set by colibri_scheduler_options_init() */
-  uint32_t n_slots;        /**< slots to take from the model's pool. Default: all that are free */
+  uint32_t n_slots;        /**< slots to take from the model's pool, 1..n_slots of the model. Default: all that
+                                are free */
   uint32_t row_budget;     /**< rows of one step, 1..max_rows. Default: max_rows */
   uint32_t prefill_chunk;  /**< prompt rows of one request in one step, 1..row_budget. Default: row_budget */
   uint32_t decode_reserve; /**< rows of a step that prompt chunks leave free while requests decode.
                                 Decode rows always come first; this only bounds how large mixed steps get.
-                                Default 0 */
-  uint32_t max_queued;     /**< requests that may wait for a slot. Default 1024 */
+                                0..row_budget - 1. Default 0 */
+  uint32_t max_queued;     /**< requests that may wait for a slot, 1..1048576. Default 1024 */
 } colibri_scheduler_options;
 
 /**
  * Sets struct_size and leaves every field at its default.
  *
+ * @param options      struct_size bytes are written; NULL is ignored.
+ * @param struct_size  sizeof(colibri_scheduler_options) of the caller.
+ *
  * Threads  Any.
  * Since    0.1
  */
-COLIBRI_API void colibri_scheduler_options_init(colibri_scheduler_options *options);
+COLIBRI_API void colibri_scheduler_options_init(colibri_scheduler_options *options, size_t struct_size);
 
 /**
+ * Makes a scheduler over slots of the model's pool.
+ *
  * @param options    NULL for defaults.
  * @param scheduler  [out] NULL on failure.
  *
@@ -64,9 +70,12 @@ COLIBRI_API colibri_status colibri_scheduler_create(colibri_model *model,
 COLIBRI_API colibri_status colibri_scheduler_destroy(colibri_scheduler *scheduler,
                                                      colibri_error *error);
 
-/** How the next token is chosen from logits. All fields 0: greedy. */
+/**
+ * How the next token is chosen from logits. All fields 0: greedy. Order: repetition penalty, temperature, top_k,
+ * top_p, min_p, draw.
+ */
 typedef struct colibri_sampler {
-  uint32_t struct_size;      /**< set by colibri_request_options_init() */
+  uint32_t struct_size;      /**< set by colibri_sampler_init() */
   float temperature;         /**< 0: the largest logit (ties: lower id); else 1e-3..100 */
   uint32_t top_k;            /**< keep the k largest; 0: all */
   float top_p;               /**< keep the smallest set with at least this probability, 0 < p <= 1; 0: all */
@@ -77,7 +86,16 @@ typedef struct colibri_sampler {
   uint64_t seed;             /**< with the position it decides the draw; batch mates never do */
 } colibri_sampler;
 
-/** Order: repetition penalty, temperature, top_k, top_p, min_p, draw. */
+/**
+ * Sets struct_size and leaves every field at its default.
+ *
+ * @param sampler      struct_size bytes are written; NULL is ignored.
+ * @param struct_size  sizeof(colibri_sampler) of the caller.
+ *
+ * Threads  Any.
+ * Since    0.1
+ */
+COLIBRI_API void colibri_sampler_init(colibri_sampler *sampler, size_t struct_size);
 
 /** Options of one request. Fill with colibri_request_options_init(). */
 typedef struct colibri_request_options {
@@ -85,25 +103,28 @@ typedef struct colibri_request_options {
   uint32_t max_tokens;       /**< tokens to generate at most; 0: what the context leaves */
   const int32_t *prompt_ids; /**< n_prompt_ids ids; copied */
   size_t n_prompt_ids;       /**< at least 1 */
-  colibri_sampler sampler;
+  const colibri_sampler *sampler; /**< NULL: greedy; copied */
   const int32_t *stop_ids;   /**< ids that end the request, beside the model's own set; copied */
-  size_t n_stop_ids;
-  const char *const *stop_strings; /**< texts that end the request; need a tokenizer; copied */
+  size_t n_stop_ids;         /**< at most 1024 */
+  const char *const *stop_strings; /**< texts that end the request, NUL-terminated; need a tokenizer; copied */
   size_t n_stop_strings;     /**< at most 64, each 1..1024 bytes */
-  uint32_t ignore_model_stops; /**< 1: the model's own stop ids do not end the request */
+  uint32_t ignore_model_stops; /**< 1: the model's own stop ids do not end the request; 0 or 1 */
   int32_t priority;          /**< larger is admitted earlier; equal: first come first served */
   uint64_t user_data;        /**< returned in every event of the request */
-  uint32_t wants_logprobs;   /**< 1: token events carry the log-probability of the chosen token */
+  uint32_t wants_logprobs;   /**< 1: token events carry the log-probability of the chosen token; 0 or 1 */
   uint32_t reserved;         /**< must be 0 */
 } colibri_request_options;
 
 /**
- * Sets struct_size, also of the sampler, and leaves every field at its default.
+ * Sets struct_size and leaves every field at its default.
+ *
+ * @param options      struct_size bytes are written; NULL is ignored.
+ * @param struct_size  sizeof(colibri_request_options) of the caller.
  *
  * Threads  Any.
  * Since    0.1
  */
-COLIBRI_API void colibri_request_options_init(colibri_request_options *options);
+COLIBRI_API void colibri_request_options_init(colibri_request_options *options, size_t struct_size);
 
 /** Number of a request in its scheduler: 1, 2, ... Never reused. */
 typedef uint64_t colibri_request_id;
@@ -218,9 +239,9 @@ typedef struct colibri_event {
 /**
  * Takes waiting events, oldest first.
  *
- * @param events      [out] capacity structs of event_size bytes each.
+ * @param events      [out] capacity structs of event_size bytes each; NULL only with capacity 0.
  * @param event_size  sizeof(colibri_event) of the caller: the library fills at most so many bytes of each and
- *                    clears the rest.
+ *                    clears the rest. At most 4096.
  * @param capacity    Elements of events.
  * @param n_events    [out] Events written; 0: none waited.
  *

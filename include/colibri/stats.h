@@ -38,6 +38,8 @@ typedef struct colibri_model_stats {
 } colibri_model_stats;
 
 /**
+ * Counters of the model and its expert cache.
+ *
  * @param stats  [out] The caller sets struct_size.
  *
  * Threads    Any.
@@ -68,6 +70,8 @@ typedef struct colibri_scheduler_stats {
 } colibri_scheduler_stats;
 
 /**
+ * Counters of one scheduler.
+ *
  * @param stats  [out] The caller sets struct_size.
  *
  * Threads    Any, also while another thread steps.

@@ -57,7 +57,7 @@ typedef int32_t colibri_status;
  *     if (colibri_model_open(path, NULL, &model, &error) != COLIBRI_OK) puts(error.message);
  *
  * Every fallible function takes one as its last parameter; NULL is allowed. On success code is 0 and
- * message is empty. A struct_size that is not that of any version leaves the struct untouched.
+ * message is empty. A struct_size below the first version's or above 4096 leaves the struct untouched.
  */
 typedef struct colibri_error {
   uint32_t struct_size; /**< sizeof(colibri_error), set by the caller */

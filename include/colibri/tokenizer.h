@@ -46,7 +46,7 @@ COLIBRI_API colibri_status colibri_tokenizer_open(const char *path, colibri_toke
  * Closes a tokenizer; NULL is allowed.
  *
  * Threads    No other call on it may be running.
- * Errors     COLIBRI_E_BUSY    stream decoders of it still exist, or it belongs to a model.
+ * Errors     COLIBRI_E_BUSY    stream decoders of it still exist, a call is running, or it belongs to a model.
  *            COLIBRI_E_HANDLE  not a tokenizer.
  * Since      0.1
  */
@@ -63,7 +63,7 @@ COLIBRI_API colibri_status colibri_tokenizer_close(colibri_tokenizer *tokenizer,
 COLIBRI_API const colibri_tokenizer *colibri_model_tokenizer(const colibri_model *model);
 
 /**
- * Largest token id + 1; 0 for NULL.
+ * Largest token id + 1; 0 for NULL and for what is no tokenizer.
  *
  * Threads    Any.
  * Since      0.1
@@ -142,7 +142,7 @@ typedef struct colibri_chat_message {
  * A conversation in the GLM layout to ids, control tokens and prompt prefix included. The layout is
  * built in; no template of a model file is executed.
  *
- * @param messages    n_messages structs.
+ * @param messages    n_messages structs, at most 65536; NULL only with n_messages 0.
  * @param flags       COLIBRI_CHAT_* combined, or 0.
  * @param ids         [out] NULL with capacity 0 only asks for the count.
  * @param capacity    Elements of ids.
@@ -181,7 +181,7 @@ COLIBRI_API colibri_status colibri_stream_decoder_create(const colibri_tokenizer
  * @param text_bytes  [out] May be 0.
  *
  * Threads    One call at a time.
- * Errors     COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_MEMORY.
+ * Errors     COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_BUSY, COLIBRI_E_MEMORY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_stream_decoder_push(colibri_stream_decoder *decoder, int32_t id,
@@ -199,12 +199,14 @@ COLIBRI_API colibri_status colibri_stream_decoder_flush(colibri_stream_decoder *
                                                         colibri_error *error);
 
 /**
- * NULL is allowed.
+ * Frees a decoder; NULL is allowed. What it holds back is lost.
  *
  * Threads    No other call on it may be running.
+ * Errors     COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
  * Since      0.1
  */
-COLIBRI_API void colibri_stream_decoder_destroy(colibri_stream_decoder *decoder);
+COLIBRI_API colibri_status colibri_stream_decoder_destroy(colibri_stream_decoder *decoder,
+                                                          colibri_error *error);
 
 #ifdef __cplusplus
 }
