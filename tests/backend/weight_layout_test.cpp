@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The packed form against the formulas of lib/backend/weight_layout.h, written down once more and
+// plainly.
+
+#include "lib/backend/weight_layout.h"
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/guarded_array.h"
+
+using colibri::pack_matrix;
+using colibri::RowMajorMatrix;
+using colibri::WeightFormat;
+using colibri::WeightLayout;
+using colibri::test::GuardedArray;
+
+namespace {
+
+size_t element_bytes(WeightFormat format) {
+  if (format == WeightFormat::kF32) return 4;
+  return format == WeightFormat::kBF16 || format == WeightFormat::kF16 ? 2 : 1;
+}
+
+size_t row_bytes(const WeightLayout &layout) {
+  if (layout.format == WeightFormat::kInt4) return (layout.depth + 1) / 2;
+  return layout.depth * element_bytes(layout.format);
+}
+
+// A whole tensor of random bytes with one scale per row and group (FP8: per block of 128 x 128).
+struct Tensor {
+  Tensor(const WeightLayout &layout, size_t first_row)
+      : n_rows(first_row + layout.columns),
+        values(n_rows * row_bytes(layout)),
+        scales(n_scales(layout)) {
+    std::mt19937 random(layout.columns * 131 + layout.depth);
+    for (uint8_t &byte : values) byte = static_cast<uint8_t>(random());
+    for (float &scale : scales) scale = static_cast<float>(random() % 1000) / 8.0f;
+  }
+  size_t n_scales(const WeightLayout &layout) const {
+    const size_t rows = layout.format == WeightFormat::kFp8 ? (n_rows + 127) / 128 : n_rows;
+    return rows * layout.scale_groups();
+  }
+
+  size_t n_rows;
+  GuardedArray<uint8_t> values;
+  GuardedArray<float> scales;
+};
+
+void check_plain(const WeightLayout &layout, const Tensor &tensor, size_t first_row,
+                 const uint8_t *packed) {
+  const size_t bytes = element_bytes(layout.format);
+  for (size_t c = 0; c < layout.n_panels() * 16; ++c) {
+    for (size_t d = 0; d < layout.depth; ++d) {
+      const uint8_t zero[4] = {};
+      const uint8_t *expected =
+          c < layout.columns ? &tensor.values[(first_row + c) * row_bytes(layout) + d * bytes]
+                             : zero;
+      const uint8_t *got = packed + (c / 16) * layout.panel_bytes() + (d * 16 + c % 16) * bytes;
+      REQUIRE(std::memcmp(got, expected, bytes) == 0);
+    }
+  }
+}
+
+void check_integers(const WeightLayout &layout, const Tensor &tensor, size_t first_row,
+                    const uint8_t *packed) {
+  const bool is_int4 = layout.format == WeightFormat::kInt4;
+  const size_t line_depths = is_int4 ? 8 : 4;
+  const size_t padded = (layout.depth + line_depths - 1) / line_depths * line_depths;
+  REQUIRE(layout.panel_bytes() == padded / line_depths * 64);
+  for (size_t c = 0; c < layout.n_panels() * 16; ++c) {
+    for (size_t d = 0; d < padded; ++d) {
+      const uint8_t *line = packed + (c / 16) * layout.panel_bytes() + d / line_depths * 64;
+      const int byte = line[4 * (c % 16) + d % 4];
+      const int got = !is_int4 ? byte - 128 : (d % 8 < 4 ? byte & 15 : byte >> 4) - 8;
+      int expected = 0;
+      if (c < layout.columns && d < layout.depth) {
+        const uint8_t *row = &tensor.values[(first_row + c) * row_bytes(layout)];
+        expected = !is_int4 ? static_cast<int8_t>(row[d])
+                            : (d % 2 == 0 ? row[d / 2] & 15 : row[d / 2] >> 4) - 8;
+      }
+      REQUIRE(got == expected);
+    }
+  }
+}
+
+void check_scales(const WeightLayout &layout, const Tensor &tensor, size_t first_row,
+                  const uint8_t *packed) {
+  const size_t n_groups = layout.scale_groups();
+  for (size_t c = 0; c < layout.n_panels() * 16; ++c) {
+    for (size_t g = 0; g < n_groups; ++g) {
+      float got;
+      std::memcpy(&got,
+                  packed + layout.scale_offset() + (((c / 16) * n_groups + g) * 16 + c % 16) * 4,
+                  sizeof got);
+      const size_t row = first_row + c;
+      const size_t scale_row = layout.format == WeightFormat::kFp8 ? row / 128 : row;
+      REQUIRE(got == (c < layout.columns ? tensor.scales[scale_row * n_groups + g] : 0.0f));
+    }
+  }
+}
+
+void check_layout(const WeightLayout &layout, size_t first_row) {
+  CAPTURE(weight_format_name(layout.format), layout.columns, layout.depth, layout.group, first_row);
+  const Tensor tensor(layout, first_row);
+  GuardedArray<uint8_t> packed(layout.total_bytes());
+  REQUIRE(layout.total_bytes() % 64 == 0);
+  pack_matrix(layout, {tensor.values.data(), tensor.scales.data(), first_row}, packed.data());
+  if (layout.is_integer()) {
+    check_integers(layout, tensor, first_row, packed.data());
+  } else {
+    check_plain(layout, tensor, first_row, packed.data());
+  }
+  check_scales(layout, tensor, first_row, packed.data());
+  REQUIRE(packed.front_is_intact());
+}
+
+constexpr uint32_t kSizes[] = {1, 7, 8, 15, 16, 17, 31, 33, 64, 65, 100};
+
+}  // namespace
+
+TEST_CASE("a packed matrix holds every weight where the layout says") {
+  const WeightFormat format =
+      GENERATE(WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kFp8,
+               WeightFormat::kInt8, WeightFormat::kInt4);
+  WeightLayout layout;
+  layout.format = format;
+  if (layout.has_scales()) layout.group = format == WeightFormat::kFp8 ? 128 : 48;
+  for (const uint32_t columns : kSizes) {
+    for (const uint32_t depth : kSizes) {
+      layout.columns = columns;
+      layout.depth = depth;
+      check_layout(layout, 0);
+    }
+  }
+}
+
+TEST_CASE("an FP8 slice may begin inside a block of scales") {
+  WeightLayout layout;
+  layout.format = WeightFormat::kFp8;
+  layout.group = 128;
+  layout.columns = 150;
+  layout.depth = 300;
+  for (const size_t first_row : {0u, 1u, 100u, 128u, 130u}) check_layout(layout, first_row);
+}
+
+TEST_CASE("a slice of an integer matrix takes its own rows and scales") {
+  WeightLayout layout;
+  layout.columns = 20;
+  layout.depth = 70;
+  layout.group = 32;
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+    layout.format = format;
+    check_layout(layout, 9);
+  }
+}
+
+TEST_CASE("one scale per row is one scale group") {
+  WeightLayout layout;
+  layout.columns = 33;
+  layout.depth = 100;
+  layout.group = colibri::kRowScaleActivationGroup;
+  layout.has_row_scale = true;
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+    layout.format = format;
+    REQUIRE(layout.scale_groups() == 1);
+    check_layout(layout, 3);
+  }
+}
+
+TEST_CASE("formats have names for messages and files") {
+  REQUIRE(weight_format_name(WeightFormat::kF32) == std::string("f32"));
+  REQUIRE(weight_format_name(WeightFormat::kBF16) == std::string("bf16"));
+  REQUIRE(weight_format_name(WeightFormat::kF16) == std::string("f16"));
+  REQUIRE(weight_format_name(WeightFormat::kFp8) == std::string("fp8"));
+  REQUIRE(weight_format_name(WeightFormat::kInt8) == std::string("int8"));
+  REQUIRE(weight_format_name(WeightFormat::kInt4) == std::string("int4"));
+}
