@@ -18,8 +18,8 @@ extern "C" {
 #endif
 
 /**
- * Rows to decode together. One of the model's n_engines. A row's result does not depend on the other rows,
- * on their order, or on how a sequence was cut into batches: the bits are the same.
+ * Rows to decode together. One of the model's n_engines. A row's result does not depend on the
+ * other rows, on their order, or on how a sequence was cut into batches: the bits are the same.
  */
 typedef struct colibri_batch colibri_batch;
 
@@ -61,10 +61,11 @@ COLIBRI_API colibri_status colibri_batch_destroy(colibri_batch *batch, colibri_e
 COLIBRI_API colibri_status colibri_batch_clear(colibri_batch *batch, colibri_error *error);
 
 /**
- * Adds the next tokens of a slot: a prompt chunk or one decode row. They stand at the positions behind
- * the slot's length and behind rows of the same slot that were added before.
+ * Adds the next tokens of a slot: a prompt chunk or one decode row. They stand at the positions
+ * behind the slot's length and behind rows of the same slot that were added before.
  *
- * @param slot         A slot of the same model. It keeps its rows here until decode, clear or destroy of the batch.
+ * @param slot         A slot of the same model. It keeps its rows here until decode, clear or
+ *                     destroy of the batch.
  * @param tokens       n_tokens ids, at least 1, each below the vocabulary size; copied.
  * @param logits_mode  COLIBRI_LOGITS_*.
  * @param first_row    [out] Number of the first added row in this batch; may be NULL.
@@ -89,8 +90,9 @@ COLIBRI_API colibri_status colibri_batch_add(colibri_batch *batch, colibri_kv_sl
  * Threads    One call at a time; different batches may run side by side if they share no slot.
  * Errors     COLIBRI_E_STATE  no rows, or already decoded.
  *            COLIBRI_E_IO     at least one row failed: ask colibri_batch_row_status(). Rows of the
- *                             same slot behind it failed too; other slots are complete. Batch, slots and
- *                             model stay usable; the failed slot ends before its first failed row.
+ *                             same slot behind it failed too; other slots are complete. Batch,
+ *                             slots and model stay usable; the failed slot ends before its first
+ *                             failed row.
  *            COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
  * Since      0.1
  */
@@ -105,8 +107,8 @@ COLIBRI_API colibri_status colibri_batch_decode(colibri_batch *batch, colibri_er
 COLIBRI_API uint32_t colibri_batch_row_count(const colibri_batch *batch);
 
 /**
- * Outcome of one row after decode: COLIBRI_OK, COLIBRI_E_IO, or COLIBRI_E_NON_FINITE if its logits are
- * not finite (the row's KV stays).
+ * Outcome of one row after decode: COLIBRI_OK, COLIBRI_E_IO, or COLIBRI_E_NON_FINITE if its logits
+ * are not finite (the row's KV stays).
  *
  * Threads    Any number of const calls, not during another call on the batch.
  * Errors     Also COLIBRI_E_ARGUMENT (row), COLIBRI_E_STATE (not decoded), COLIBRI_E_HANDLE,

@@ -9,37 +9,43 @@
  *   colibri_kv_slot    the state of one sequence
  *   colibri_batch      rows of any slots in one forward pass (low level)
  *   colibri_scheduler  many requests, step by step (high level)
- * Slots, batches and schedulers are children of their model and are destroyed before it; the order is
- * checked, a wrong one is COLIBRI_E_BUSY.
+ * Slots, batches and schedulers are children of their model and are destroyed before it; the order
+ * is checked, a wrong one is COLIBRI_E_BUSY.
  *
  * Conventions
- *   1. A fallible function returns colibri_status: 0 is success, negative a code of status.h. Its last
- *      parameter is a colibri_error of the caller, or NULL. Results go through out parameters, which are left
- *      unmodified on failure, except that new handles are set to NULL.
- *   2. Option and result structs begin with struct_size, the caller's sizeof. Options are filled by their init
- *      function; a field that is 0 or NULL means the default. Fields are only ever added at the end. A struct of an
- *      earlier version is accepted. A larger one than the library knows is accepted if it is an option struct and
- *      the unknown rest is zero, or if it is a result struct: the unknown rest is then set to zero.
- *   3. A const handle may be used by several calls at once, a non-const one by one call at a time; a call that
- *      does not fit one that is running gets COLIBRI_E_BUSY and never corrupts it. Functions that say "Threads Any"
- *      may run beside every call but the one that ends the object. A handle that is NULL or of another type is
- *      COLIBRI_E_HANDLE; a handle that was closed is not valid memory any more and is detected only by chance.
- *   4. Text is UTF-8. Arrays are a pointer and a count of elements. A NULL buffer with capacity 0 is a size query.
- *      A buffer that is too small is COLIBRI_E_CAPACITY: nothing is written to it, and the needed size is given.
+ *   1. A fallible function returns colibri_status: 0 is success, negative a code of status.h. Its
+ *      last parameter is a colibri_error of the caller, or NULL. Results go through out parameters,
+ *      which are left unmodified on failure, except that new handles are set to NULL.
+ *   2. Option and result structs begin with struct_size, the caller's sizeof. Options are filled by
+ *      their init function; a field that is 0 or NULL means the default. Fields are only ever added
+ *      at the end, so a struct of an earlier version is accepted. Of a struct that is larger than
+ *      the library knows, an unknown rest must be zero in options and is set to zero in results.
+ *   3. A const handle may be used by several calls at once, a non-const one by one call at a time;
+ *      a call that does not fit one that is running gets COLIBRI_E_BUSY and never corrupts it.
+ *      Functions that say "Threads Any" may run beside every call but the one that ends the object.
+ *      A handle that is NULL or of another type is COLIBRI_E_HANDLE; one that was closed is no
+ *      valid memory any more, which is detected only by chance.
+ *   4. Text is UTF-8. Arrays are a pointer and a count of elements. A NULL buffer with capacity 0
+ *      is a size query. A buffer that is too small is COLIBRI_E_CAPACITY: nothing is written to it,
+ *      and the needed size is given.
  *   5. The library keeps no pointer of the caller past the call, except callbacks and their user
  *      pointers, which say so.
  *   6. No call aborts, exits, prints, or throws. Invalid arguments are checked in every build.
- *   7. The same snapshot and the same tokens give the same bits of logits whatever the batch, the chunks, the number
- *      of threads, the kernel set, and the expert budget.
+ *   7. The same snapshot and the same tokens give the same bits of logits whatever the batch, the
+ *      chunks, the number of threads, the kernel set, and the expert budget.
  *
  * Process-wide effects
- *   threads       a model starts n_threads - 1 computing threads and n_loader_threads reading threads; all are joined
- *                 by colibri_model_close(). Idle threads sleep. No thread calls the host.
- *   files         a snapshot's shards stay open (close-on-exec) until its model is closed; nothing is written
- *   memory        anonymous memory as planned; nothing is locked or pinned; weights are not memory-mapped
+ *   threads       a model starts n_threads - 1 computing threads and n_loader_threads reading
+ *                 threads; all are joined by colibri_model_close(). Idle threads sleep. No thread
+ *                 calls the host.
+ *   files         a snapshot's shards stay open (close-on-exec) until its model is closed; nothing
+ *                 is written
+ *   memory        anonymous memory as planned; nothing is locked or pinned; weights are not
+ *                 memory-mapped
  *   environment   no variable is read
  *   signals, locale, working directory, standard streams, resource limits: never touched
- *   float mode    set to round-to-nearest with subnormals inside calls that compute, restored before they return
+ *   float mode    set to round-to-nearest with subnormals inside calls that compute, restored
+ *                 before they return
  *   fork          do not use a model in a child process after fork(); open it there
  */
 #ifndef COLIBRI_COLIBRI_H

@@ -37,7 +37,8 @@ COLIBRI_API colibri_status colibri_kv_slot_create(colibri_model *model, colibri_
  * Gives the slot back to the pool; NULL is allowed.
  *
  * Threads    No other call on the slot may be running.
- * Errors     COLIBRI_E_BUSY    rows of it wait in a batch (clear the batch first), or a call is running.
+ * Errors     COLIBRI_E_BUSY    rows of it wait in a batch (clear the batch first), or a call is
+ *                              running.
  *            COLIBRI_E_HANDLE  not a slot.
  * Since      0.1
  */
@@ -72,8 +73,8 @@ COLIBRI_API colibri_status colibri_kv_slot_truncate(colibri_kv_slot *slot, uint3
                                                     colibri_error *error);
 
 /**
- * A new slot that continues from the first `length` positions of this one. Later tokens have the same
- * bits as if the prefix had been computed in the new slot.
+ * A new slot that continues from the first `length` positions of this one. Later tokens have the
+ * same bits as if the prefix had been computed in the new slot.
  *
  * @param length  0 .. length of slot.
  * @param fork    [out] NULL on failure.
@@ -86,8 +87,9 @@ COLIBRI_API colibri_status colibri_kv_slot_fork(colibri_kv_slot *slot, uint32_t 
                                                 colibri_kv_slot **fork, colibri_error *error);
 
 /**
- * Writes the slot's state as a blob: fingerprint (snapshot identity, layout, number format, epsilon, activation
- * mode), token ids, KV data, checksum. It does not depend on the slot's capacity or on the machine's kernel set.
+ * Writes the slot's state as a blob: fingerprint (snapshot identity, layout, number format,
+ * epsilon, activation mode), token ids, KV data, checksum. It does not depend on the slot's
+ * capacity or on the machine's kernel set.
  *
  * @param blob      [out] NULL with capacity 0 only asks for the size.
  * @param capacity  Bytes of blob.
@@ -102,13 +104,14 @@ COLIBRI_API colibri_status colibri_kv_slot_save(const colibri_kv_slot *slot, uin
                                                 colibri_error *error);
 
 /**
- * Replaces the slot's state by a saved one. After COLIBRI_E_MISMATCH, _FORMAT or _CONTEXT the slot is empty; after any
- * other failure it is as before.
+ * Replaces the slot's state by a saved one. After COLIBRI_E_MISMATCH, _FORMAT or _CONTEXT the slot
+ * is empty; after any other failure it is as before.
  *
  * @param blob     n_bytes bytes from colibri_kv_slot_save(), of this or another process.
  *
  * Threads    One call at a time.
- * Errors     COLIBRI_E_MISMATCH  the blob belongs to another snapshot, layout or setting: which, is said.
+ * Errors     COLIBRI_E_MISMATCH  the blob belongs to another snapshot, layout or setting: which, is
+ *                                said.
  *            COLIBRI_E_FORMAT    the blob is cut or damaged.
  *            COLIBRI_E_CONTEXT   it has more positions than the slot holds.
  *            COLIBRI_E_BUSY      rows of the slot wait in a batch, or a call is running.

@@ -17,8 +17,8 @@ extern "C" {
 
 /**
  * An opened model: dense weights in memory, routed experts in a cache of planned size, a pool of KV
- * slots. Created by colibri_model_open(), ended by colibri_model_close(). Slots, batches and schedulers
- * are its children: they must be destroyed before it.
+ * slots. Created by colibri_model_open(), ended by colibri_model_close(). Slots, batches and
+ * schedulers are its children: they must be destroyed before it.
  */
 typedef struct colibri_model colibri_model;
 
@@ -67,71 +67,72 @@ typedef void (*colibri_log_fn)(void *user, int32_t level, const char *line);
  * then change what matters. 0 or NULL always means the default.
  */
 typedef struct colibri_model_options {
-  uint32_t struct_size;      /**< set by colibri_model_options_init() */
-  uint32_t n_threads;        /**< computing threads, the caller's included; 1..1024. Default: physical
-                                  cores inside the affinity mask and CPU quota */
-  uint64_t ram_budget_bytes; /**< for everything this model uses together, any number. Default: 90 % of
-                                  what the machine and its control groups leave */
+  uint32_t struct_size; /**< set by colibri_model_options_init() */
+  uint32_t n_threads;   /**< computing threads, the caller's included; 1..1024. Default: physical
+                             cores inside the affinity mask and CPU quota */
+  uint64_t ram_budget_bytes; /**< for everything this model uses together, any number. Default: 90 %
+                                of what the machine and its control groups leave */
   uint32_t n_slots;          /**< KV slots in the pool, 1..512. Default 1 */
-  uint32_t context_tokens;   /**< positions per slot, 1..max_positions of the model. Default: the smaller
-                                  of 4096 and max_positions */
+  uint32_t context_tokens;   /**< positions per slot, 1..max_positions of the model. Default: the
+                                smaller of 4096 and max_positions */
   uint32_t max_rows;         /**< rows of one forward pass, 1..4096. Default 128 */
-  uint32_t max_logits_rows;  /**< rows of one pass that may ask for logits, 1..max_rows. Default: the
-                                  larger of 8 and n_slots, at most max_rows */
-  uint32_t n_engines;        /**< batches and schedulers that may exist at once, 1..64. Default 1 */
-  int32_t activations;       /**< COLIBRI_ACTIVATIONS_* */
-  int32_t kv_type;           /**< COLIBRI_KV_* */
-  float latent_norm_eps;     /**< epsilon of the two latent norms of attention, 1e-12..1. Default: the
-                                  config's latent_norm_eps, else its rms_norm_eps */
+  uint32_t max_logits_rows; /**< rows of one pass that may ask for logits, 1..max_rows. Default: the
+                                 larger of 8 and n_slots, at most max_rows */
+  uint32_t n_engines;       /**< batches and schedulers that may exist at once, 1..64. Default 1 */
+  int32_t activations;      /**< COLIBRI_ACTIVATIONS_* */
+  int32_t kv_type;          /**< COLIBRI_KV_* */
+  float latent_norm_eps; /**< epsilon of the two latent norms of attention, 1e-12..1. Default: the
+                              config's latent_norm_eps, else its rms_norm_eps */
   uint32_t n_loader_threads; /**< expert reads in flight, 1..64. Default 4 */
   uint32_t skip_tokenizer;   /**< 1: do not load tokenizer.json even if it is there; 0 or 1 */
-  const char *kernel_set;    /**< "ref", "avx2", "avx512"; an unknown name is an error, as is one that
-                                  this CPU cannot run. Default: the fastest that it can */
+  const char *kernel_set; /**< "ref", "avx2", "avx512"; an unknown name is an error, as is one that
+                               this CPU cannot run. Default: the fastest that it can */
   colibri_progress_fn progress; /**< called during open */
   void *progress_user;
-  colibri_log_fn log;        /**< kept until the model is closed */
+  colibri_log_fn log; /**< kept until the model is closed */
   void *log_user;
-  int32_t log_level;         /**< most detailed level to deliver, COLIBRI_LOG_*. Default COLIBRI_LOG_INFO */
-  uint32_t reserved;         /**< must be 0 */
+  int32_t log_level; /**< most detailed level to deliver, COLIBRI_LOG_*. Default COLIBRI_LOG_INFO */
+  uint32_t reserved; /**< must be 0 */
 } colibri_model_options;
 
 /**
  * Sets struct_size and leaves every field at its default.
  *
  * @param options      struct_size bytes are written; NULL is ignored.
- * @param struct_size  sizeof(colibri_model_options): how large the struct is in the caller's program, so
- *                     that a library of another version never writes past its end.
+ * @param struct_size  sizeof(colibri_model_options): how large the struct is in the caller's
+ *                     program, so that a library of another version never writes past its end.
  *
  * Threads  Any.
  * Since    0.1
  */
 COLIBRI_API void colibri_model_options_init(colibri_model_options *options, size_t struct_size);
 
-/** The capacity decision for a snapshot and options. All figures in bytes unless named otherwise. */
+/** The capacity decision for a snapshot and options. */
 typedef struct colibri_plan {
-  uint32_t struct_size;       /**< set by the caller */
-  uint32_t is_feasible;       /**< 1 if total_bytes fits budget_bytes */
-  uint64_t budget_bytes;      /**< what was given or found */
-  uint64_t dense_bytes;       /**< all weights that are not routed experts */
-  uint64_t kv_bytes;          /**< all slots */
-  uint64_t workspace_bytes;   /**< activations, logits and scratch of all engines */
-  uint64_t staging_bytes;     /**< read buffers */
-  uint64_t overhead_bytes;    /**< tokenizer, tables, thread stacks: an upper estimate */
-  uint64_t expert_bytes;      /**< granted to routed experts in RAM */
-  uint64_t total_bytes;       /**< sum of the parts: the peak this model will use */
-  uint64_t minimum_bytes;     /**< least budget with which open succeeds under these options */
-  uint64_t full_bytes;        /**< from here on every expert stays in RAM */
-  uint64_t all_experts_bytes; /**< of all routed experts */
+  uint32_t struct_size;          /**< set by the caller */
+  uint32_t is_feasible;          /**< 1 if total_bytes fits budget_bytes */
+  uint64_t budget_bytes;         /**< what was given or found */
+  uint64_t dense_bytes;          /**< all weights that are not routed experts */
+  uint64_t kv_bytes;             /**< all slots */
+  uint64_t workspace_bytes;      /**< activations, logits and scratch of all engines */
+  uint64_t staging_bytes;        /**< read buffers */
+  uint64_t overhead_bytes;       /**< tokenizer, tables, thread stacks: an upper estimate */
+  uint64_t expert_bytes;         /**< granted to routed experts in RAM */
+  uint64_t total_bytes;          /**< sum of the parts: the peak this model will use */
+  uint64_t minimum_bytes;        /**< least budget with which open succeeds under these options */
+  uint64_t full_bytes;           /**< from here on every expert stays in RAM */
+  uint64_t all_experts_bytes;    /**< of all routed experts */
   uint64_t largest_expert_bytes; /**< of the largest routed expert */
-  uint64_t n_experts;         /**< routed experts of all layers */
-  uint64_t kv_bytes_per_token; /**< KV of one position */
-  uint32_t n_slots;           /**< effective options from here on */
+  uint64_t n_experts;            /**< routed experts of all layers */
+  uint64_t kv_bytes_per_token;   /**< KV of one position */
+  uint32_t n_slots;              /**< effective options from here on */
   uint32_t context_tokens;
   uint32_t max_rows;
   uint32_t max_logits_rows;
   uint32_t n_engines;
   uint32_t n_threads;
-  uint64_t largest_context_tokens; /**< largest context_tokens that this budget allows with n_slots; 0: none */
+  uint64_t largest_context_tokens; /**< largest context_tokens that this budget allows with n_slots;
+                                      0: none */
 } colibri_plan;
 
 /**
@@ -145,7 +146,8 @@ typedef struct colibri_plan {
  * Errors     As colibri_model_open(), except COLIBRI_E_BUDGET and COLIBRI_E_MEMORY.
  * Since      0.1
  */
-COLIBRI_API colibri_status colibri_model_plan(const char *path, const colibri_model_options *options,
+COLIBRI_API colibri_status colibri_model_plan(const char *path,
+                                              const colibri_model_options *options,
                                               colibri_plan *plan, colibri_error *error);
 
 /**
@@ -154,50 +156,56 @@ COLIBRI_API colibri_status colibri_model_plan(const char *path, const colibri_mo
  *     {"feasible": true, "budget_bytes": B, "budget_origin": "option" or what decided it,
  *      "items": {"dense": B, "kv": B, "workspace": B, "staging": B, "overhead": B, "experts": B},
  *      "total_bytes": B, "minimum_bytes": B, "full_bytes": B,
- *      "tiers": {"ram": {"experts": N, "expert_bytes": B}, "disk": {"experts": N, "expert_bytes": B}},
+ *      "tiers": {"ram": {"experts": N, "expert_bytes": B},
+ *                "disk": {"experts": N, "expert_bytes": B}},
  *      "experts": {"count": N, "bytes": B, "largest_bytes": B, "minimum_resident": N},
  *      "kv_bytes_per_token": B, "largest_context_tokens": N,
- *      "options": {"n_slots", "context_tokens", "max_rows", "max_logits_rows", "n_engines", "n_threads",
- *                  "n_loader_threads", "kernel_set", "activations", "kv_type"}}
+ *      "options": {"n_slots": N, "context_tokens": N, "max_rows": N, "max_logits_rows": N,
+ *                  "n_engines": N, "n_threads": N, "n_loader_threads": N, "kernel_set": "avx2",
+ *                  "activations": "int8", "kv_type": "f32"}}
  *
- * "items" add up to "total_bytes". "ram" counts the experts that the granted bytes hold at the least, "disk" the
- * others. Later versions add members.
+ * "items" add up to "total_bytes". "ram" counts the experts that the granted bytes hold at the
+ * least, "disk" the others. Later versions add members.
  *
  * @param buffer    [out] UTF-8, NUL-terminated; NULL with capacity 0 only asks for the length.
  * @param capacity  Bytes of buffer.
- * @param length    [out] Bytes of the text without NUL, also when the buffer is too small; may be NULL unless the
- *                  call is a size query.
+ * @param length    [out] Bytes of the text without NUL, also when the buffer is too small; may be
+ *                  NULL unless the call is a size query.
  *
  * Threads    Any.
  * Errors     As colibri_model_plan(), and COLIBRI_E_CAPACITY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_model_plan_json(const char *path,
-                                                   const colibri_model_options *options, char *buffer,
-                                                   size_t capacity, size_t *length,
+                                                   const colibri_model_options *options,
+                                                   char *buffer, size_t capacity, size_t *length,
                                                    colibri_error *error);
 
 /**
  * What a snapshot holds, without loading it, as JSON, members in this order:
  *
- *     {"model_type": "glm_moe_dsa", "identity": "16 hex digits", "layers": N, "config": {config.json as it is},
- *      "tensors": {"count": N, "bytes": B, "formats": {"int4-grouped": {"count": N, "bytes": B}, ...}},
- *      "experts": {"layers": N, "per_layer": N, "per_token": N, "count": N, "bytes": B, "largest_bytes": B,
- *                  "packed_bytes": B},
+ *     {"model_type": "glm_moe_dsa", "identity": "16 hex digits", "layers": N,
+ *      "config": {config.json as it is},
+ *      "tensors": {"count": N, "bytes": B,
+ *                  "formats": {"int4-grouped": {"count": N, "bytes": B}, ...}},
+ *      "experts": {"layers": N, "per_layer": N, "per_token": N, "count": N, "bytes": B,
+ *                  "largest_bytes": B, "packed_bytes": B},
  *      "stop_ids": [..], "stop_tokens": [texts whose ids the tokenizer knows],
  *      "shards": [{"name": "..", "bytes": B}, ..], "ignored_tensors": N, "warnings": [..]}
  *
- * Counts and bytes are of the tensors that the model uses, as stored; "packed_bytes" is what all experts take
- * in memory. Later versions add members.
+ * Counts and bytes are of the tensors that the model uses, as stored; "packed_bytes" is what all
+ * experts take in memory. Later versions add members.
  *
  * Buffer, length, threads and errors as colibri_model_plan_json().
  * Since      0.1
  */
-COLIBRI_API colibri_status colibri_snapshot_describe(const char *path, char *buffer, size_t capacity,
-                                                     size_t *length, colibri_error *error);
+COLIBRI_API colibri_status colibri_snapshot_describe(const char *path, char *buffer,
+                                                     size_t capacity, size_t *length,
+                                                     colibri_error *error);
 
 /**
- * Opens a snapshot: checks every file, plans memory, loads dense weights. Routed experts come on demand.
+ * Opens a snapshot: checks every file, plans memory, loads dense weights. Routed experts come on
+ * demand.
  *
  * @param path     UTF-8 path of the folder, its index file, config.json, or any shard.
  * @param options  NULL for defaults.
@@ -207,22 +215,26 @@ COLIBRI_API colibri_status colibri_snapshot_describe(const char *path, char *buf
  * Threads    Any. Starts n_threads - 1 computing and n_loader_threads reading threads.
  * Errors     COLIBRI_E_ARGUMENT     NULL, bad struct_size, an option outside its range.
  *            COLIBRI_E_NOT_FOUND    no such path, or no snapshot there.
- *            COLIBRI_E_UNSUPPORTED  architecture, format or option that this version does not offer.
- *            COLIBRI_E_FORMAT       a file lies about its content: file, tensor and numbers are named.
+ *            COLIBRI_E_UNSUPPORTED  architecture, format or option that this version does not
+ *                                   offer.
+ *            COLIBRI_E_FORMAT       a file lies about its content: file, tensor and numbers are
+ *                                   named.
  *            COLIBRI_E_INCOMPLETE   shards or tensors are absent: which, is named.
  *            COLIBRI_E_BUDGET       the budget is below the minimum: both are named.
  *            COLIBRI_E_MEMORY, COLIBRI_E_IO, COLIBRI_E_CANCELLED.
  * Since      0.1
  */
-COLIBRI_API colibri_status colibri_model_open(const char *path, const colibri_model_options *options,
+COLIBRI_API colibri_status colibri_model_open(const char *path,
+                                              const colibri_model_options *options,
                                               colibri_model **model, colibri_error *error);
 
 /**
  * Closes a model and frees all it holds; its threads are joined. NULL is allowed.
  *
  * Threads    No other call on the model or its tokenizer may be running.
- * Errors     COLIBRI_E_BUSY    slots, batches, schedulers, or stream decoders of its tokenizer still exist,
- *                              or a call is running: nothing happened, the model is usable.
+ * Errors     COLIBRI_E_BUSY    slots, batches, schedulers, or stream decoders of its tokenizer
+ *                              still exist, or a call is running: nothing happened, the model is
+ *                              usable.
  *            COLIBRI_E_HANDLE  not a model.
  * Since      0.1
  */
@@ -235,22 +247,22 @@ typedef struct colibri_model_facts {
   uint32_t n_token_ids;     /**< ids that can be sampled: the tokenizer's size, or V without one */
   uint32_t width;           /**< D */
   uint32_t n_layers;
-  uint32_t n_experts;       /**< routed experts per layer */
+  uint32_t n_experts; /**< routed experts per layer */
   uint32_t n_experts_per_token;
-  uint32_t max_positions;   /**< of the model */
-  uint32_t context_tokens;  /**< of a slot of this open model */
+  uint32_t max_positions;  /**< of the model */
+  uint32_t context_tokens; /**< of a slot of this open model */
   uint32_t n_slots;
   uint32_t max_rows;
   uint32_t max_logits_rows;
   uint32_t n_engines;
   uint32_t n_threads;
-  int32_t activations;      /**< COLIBRI_ACTIVATIONS_INT8 or _FLOAT */
-  int32_t kv_type;          /**< COLIBRI_KV_F32 */
+  int32_t activations; /**< COLIBRI_ACTIVATIONS_INT8 or _FLOAT */
+  int32_t kv_type;     /**< COLIBRI_KV_F32 */
   float latent_norm_eps;
-  uint32_t has_tokenizer;   /**< 1 or 0 */
-  const char *kernel_set;   /**< name in use; valid until close */
-  const char *model_type;   /**< as in config.json; valid until close */
-  uint64_t identity;        /**< hash over files and headers of the snapshot */
+  uint32_t has_tokenizer; /**< 1 or 0 */
+  const char *kernel_set; /**< name in use; valid until close */
+  const char *model_type; /**< as in config.json; valid until close */
+  uint64_t identity;      /**< hash over files and headers of the snapshot */
 } colibri_model_facts;
 
 /**
@@ -263,14 +275,16 @@ typedef struct colibri_model_facts {
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_model_get_facts(const colibri_model *model,
-                                                   colibri_model_facts *facts, colibri_error *error);
+                                                   colibri_model_facts *facts,
+                                                   colibri_error *error);
 
 /**
- * Effective configuration, plan, formats and counters of an open model as JSON: {"version", "snapshot":
- * as colibri_snapshot_describe(), "plan": as colibri_model_plan_json(), "latent_norm_eps", "has_tokenizer", "stop_ids",
- * "stats": fields of colibri_model_stats}.
+ * Effective configuration, plan, formats and counters of an open model as JSON: {"version",
+ * "snapshot": as colibri_snapshot_describe(), "plan": as colibri_model_plan_json(),
+ * "latent_norm_eps", "has_tokenizer", "stop_ids", "stats": fields of colibri_model_stats}.
  *
- * Buffer and length as colibri_model_plan_json(). The counters may be longer in the next call: leave some room.
+ * Buffer and length as colibri_model_plan_json(). The counters may be longer in the next call:
+ * leave some room.
  * Threads    Any.
  * Errors     COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_CAPACITY.
  * Since      0.1

@@ -19,22 +19,22 @@ extern "C" {
 
 /** Counters of an open model, over all its engines. */
 typedef struct colibri_model_stats {
-  uint32_t struct_size;        /**< set by the caller */
+  uint32_t struct_size; /**< set by the caller */
   uint32_t n_slots_in_use;
   uint32_t n_engines_in_use;
   uint32_t largest_queue_depth; /**< expert reads in flight at once, largest seen */
-  uint64_t expert_hits;        /**< needs of an expert that was in RAM */
-  uint64_t expert_misses;      /**< needs that had to wait for a read */
-  uint64_t expert_reads;       /**< experts read from files */
-  uint64_t read_bytes;         /**< bytes read for experts */
+  uint64_t expert_hits;         /**< needs of an expert that was in RAM */
+  uint64_t expert_misses;       /**< needs that had to wait for a read */
+  uint64_t expert_reads;        /**< experts read from files */
+  uint64_t read_bytes;          /**< bytes read for experts */
   uint64_t read_failures;
   uint64_t expert_evictions;
-  uint64_t resident_experts;   /**< now */
+  uint64_t resident_experts;      /**< now */
   uint64_t resident_expert_bytes; /**< now, reads in flight included */
   uint64_t expert_budget_bytes;
-  uint64_t expert_wait_ns;     /**< computing threads waited for reads */
-  uint64_t n_passes;           /**< forward passes */
-  uint64_t n_rows;             /**< rows of all passes */
+  uint64_t expert_wait_ns; /**< computing threads waited for reads */
+  uint64_t n_passes;       /**< forward passes */
+  uint64_t n_rows;         /**< rows of all passes */
 } colibri_model_stats;
 
 /**
@@ -47,26 +47,28 @@ typedef struct colibri_model_stats {
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_model_get_stats(const colibri_model *model,
-                                                   colibri_model_stats *stats, colibri_error *error);
+                                                   colibri_model_stats *stats,
+                                                   colibri_error *error);
 
-/** Counters of a scheduler. submitted = finished + length + stopped + cancelled + failed + active + queued. */
+/** Counters of a scheduler. submitted = finished + length + stopped + cancelled + failed + active +
+ * queued. */
 typedef struct colibri_scheduler_stats {
-  uint32_t struct_size;       /**< set by the caller */
-  uint32_t n_active;          /**< requests that hold a slot, paused ones included */
+  uint32_t struct_size; /**< set by the caller */
+  uint32_t n_active;    /**< requests that hold a slot, paused ones included */
   uint32_t n_queued;
   uint32_t reserved;
-  uint64_t n_submitted;       /**< accepted requests */
-  uint64_t n_rejected;        /**< refused by submit */
-  uint64_t n_finished;        /**< by stop id or stop string */
+  uint64_t n_submitted; /**< accepted requests */
+  uint64_t n_rejected;  /**< refused by submit */
+  uint64_t n_finished;  /**< by stop id or stop string */
   uint64_t n_length;
   uint64_t n_stopped;
   uint64_t n_cancelled;
   uint64_t n_failed;
-  uint64_t n_steps;           /**< steps that ran a pass */
+  uint64_t n_steps; /**< steps that ran a pass */
   uint64_t n_prefill_rows;
   uint64_t n_decode_rows;
   uint64_t n_reused_positions; /**< prompt positions taken over from slots */
-  uint64_t n_tokens;          /**< generated */
+  uint64_t n_tokens;           /**< generated */
 } colibri_scheduler_stats;
 
 /**

@@ -23,7 +23,7 @@ typedef struct colibri_tokenizer colibri_tokenizer;
 typedef struct colibri_stream_decoder colibri_stream_decoder;
 
 /** What encoding does with text that spells a control token such as "<|user|>". */
-#define COLIBRI_CONTROL_PLAIN 0 /**< it is read as plain text: right for text from users */
+#define COLIBRI_CONTROL_PLAIN 0   /**< it is read as plain text: right for text from users */
 #define COLIBRI_CONTROL_ALLOWED 1 /**< it becomes the control token */
 
 /**
@@ -46,16 +46,19 @@ COLIBRI_API colibri_status colibri_tokenizer_open(const char *path, colibri_toke
  * Closes a tokenizer; NULL is allowed.
  *
  * Threads    No other call on it may be running.
- * Errors     COLIBRI_E_BUSY    stream decoders of it still exist, a call is running, or it belongs to a model.
+ * Errors     COLIBRI_E_BUSY    stream decoders of it still exist, a call is running, or it belongs
+ *                              to a model.
  *            COLIBRI_E_HANDLE  not a tokenizer.
  * Since      0.1
  */
-COLIBRI_API colibri_status colibri_tokenizer_close(colibri_tokenizer *tokenizer, colibri_error *error);
+COLIBRI_API colibri_status colibri_tokenizer_close(colibri_tokenizer *tokenizer,
+                                                   colibri_error *error);
 
 /**
  * The tokenizer that a model loaded with its snapshot.
  *
- * @return NULL if the model has none or is no model. Belongs to the model; valid until it is closed.
+ * @return NULL if the model has none or is no model. Belongs to the model; valid until it is
+ * closed.
  *
  * Threads    Any.
  * Since      0.1
@@ -104,8 +107,9 @@ COLIBRI_API colibri_status colibri_tokenizer_encode(const colibri_tokenizer *tok
  */
 COLIBRI_API colibri_status colibri_tokenizer_decode(const colibri_tokenizer *tokenizer,
                                                     const int32_t *ids, size_t n_ids,
-                                                    int32_t skip_special, char *text, size_t capacity,
-                                                    size_t *text_bytes, colibri_error *error);
+                                                    int32_t skip_special, char *text,
+                                                    size_t capacity, size_t *text_bytes,
+                                                    colibri_error *error);
 
 /**
  * Id of a token by its exact text, control tokens included.
@@ -156,7 +160,8 @@ typedef struct colibri_chat_message {
 COLIBRI_API colibri_status colibri_chat_encode(const colibri_tokenizer *tokenizer,
                                                const colibri_chat_message *messages,
                                                size_t n_messages, uint32_t flags, int32_t *ids,
-                                               size_t capacity, size_t *n_ids, colibri_error *error);
+                                               size_t capacity, size_t *n_ids,
+                                               colibri_error *error);
 
 /**
  * Begins a stream.
