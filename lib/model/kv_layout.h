@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a KV slot holds and where: one contiguous float32 region per slot. For each layer a block of rows
-// [capacity][latent + rope] (normalised latent, rotated rope key), then for each layer with its own indexer a block
-// of key panels [ceil(capacity/16)][index_width][16]. The stride belongs to the slot's capacity, never to a request.
+// What a KV slot holds and where: one contiguous float32 region per slot. For each layer a block of
+// rows [capacity][latent + rope] (normalised latent, rotated rope key), then for each layer with
+// its own indexer a block of key panels [ceil(capacity/16)][index_width][16]. The stride belongs to
+// the slot's capacity, never to a request.
 
 #pragma once
 
@@ -21,7 +22,7 @@ class KvLayout {
   KvLayout(const ModelConfig &config, uint32_t capacity);
 
   uint32_t capacity() const noexcept { return capacity_; }
-  uint32_t row_width() const noexcept { return row_width_; }      // latent + rope
+  uint32_t row_width() const noexcept { return row_width_; }  // latent + rope
   uint32_t index_width() const noexcept { return index_width_; }
   uint32_t n_layers() const noexcept { return n_layers_; }
   uint64_t slot_bytes() const noexcept { return slot_floats_ * sizeof(float); }

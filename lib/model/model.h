@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Model: dense weights in memory, experts through the cache, and the forward pass over a batch of rows.
+// Model: dense weights in memory, experts through the cache, and the forward pass over a batch of
+// rows.
 
 #pragma once
 
@@ -29,13 +30,14 @@ struct ModelOptions {
 
 // One token position of one forward pass. Rows of one slot stand in ascending, gapless positions.
 struct ForwardRow {
-  int32_t token = 0;           // in [0, V)
-  uint32_t position = 0;       // below the slot's capacity
-  float *slot = nullptr;       // the slot's region, in the model's KvLayout
-  int32_t logits_row = -1;     // row of the workspace's logits, or -1
+  int32_t token = 0;        // in [0, V)
+  uint32_t position = 0;    // below the slot's capacity
+  float *slot = nullptr;    // the slot's region, in the model's KvLayout
+  int32_t logits_row = -1;  // row of the workspace's logits, or -1
 };
 
-// Sees intermediate results of a pass; for tests and tools. Called from the thread that runs forward().
+// Sees intermediate results of a pass; for tests and tools. Called from the thread that runs
+// forward().
 class ForwardObserver {
  public:
   virtual ~ForwardObserver() = default;
@@ -44,8 +46,10 @@ class ForwardObserver {
   // experts, weights: [n_rows][K], ascending ids.
   virtual void on_route(uint32_t layer, std::span<const ForwardRow> rows, const int32_t *experts,
                         const float *weights) = 0;
-  // positions: [n_rows][index_top_k] ascending for rows that see more than index_top_k keys; others undefined.
-  virtual void on_select(uint32_t layer, std::span<const ForwardRow> rows, const int32_t *positions) = 0;
+  // positions: [n_rows][index_top_k] ascending for rows that see more than index_top_k keys; others
+  // undefined.
+  virtual void on_select(uint32_t layer, std::span<const ForwardRow> rows,
+                         const int32_t *positions) = 0;
 };
 
 // Activations of one engine for up to max_rows rows. Reused by every pass; not thread-safe.
@@ -59,14 +63,15 @@ class Model {
  public:
   // Bytes of dense weights in packed form, and of one workspace. For the planner, before loading.
   static uint64_t dense_bytes(const Snapshot &snapshot);
-  static uint64_t workspace_bytes(const Snapshot &snapshot, const Backend &backend, uint32_t max_rows,
-                                  uint32_t max_logits_rows, uint32_t capacity);
+  static uint64_t workspace_bytes(const Snapshot &snapshot, const Backend &backend,
+                                  uint32_t max_rows, uint32_t max_logits_rows, uint32_t capacity);
 
-  // Loads all dense weights. `progress(done_bytes, total_bytes)` is called from this thread and returns false to stop:
-  // Error(kCancelled). Snapshot, backend, threads and cache must outlive the model. `cache` may be null if
-  // the model has no routed experts. Throws Error: kIo, kMemory.
-  static std::unique_ptr<Model> load(const Snapshot &snapshot, Backend &backend, ThreadPool &threads,
-                                     ExpertCache *cache, uint32_t capacity, const ModelOptions &options,
+  // Loads all dense weights. `progress(done_bytes, total_bytes)` is called from this thread and
+  // returns false to stop: Error(kCancelled). Snapshot, backend, threads and cache must outlive the
+  // model. `cache` may be null if the model has no routed experts. Throws Error: kIo, kMemory.
+  static std::unique_ptr<Model> load(const Snapshot &snapshot, Backend &backend,
+                                     ThreadPool &threads, ExpertCache *cache, uint32_t capacity,
+                                     const ModelOptions &options,
                                      const std::function<bool(uint64_t, uint64_t)> &progress);
   ~Model();
 
@@ -76,10 +81,10 @@ class Model {
 
   WorkspacePtr make_workspace(uint32_t max_rows, uint32_t max_logits_rows) const;
 
-  // Runs all layers over `rows` (1 .. max_rows) and writes logits of the rows that ask. KV entries of the rows'
-  // positions are written; nothing else of a slot changes. row_status[i] (n_rows) tells which rows failed:
-  // a row fails (kIo) if an expert it chose could not be read; rows of the same slot behind it fail with it. Others
-  // are not affected. Never throws; allocates nothing.
+  // Runs all layers over `rows` (1 .. max_rows) and writes logits of the rows that ask. KV entries
+  // of the rows' positions are written; nothing else of a slot changes. row_status[i] (n_rows)
+  // tells which rows failed: a row fails (kIo) if an expert it chose could not be read; rows of the
+  // same slot behind it fail with it. Others are not affected. Never throws; allocates nothing.
   void forward(std::span<const ForwardRow> rows, Workspace &workspace, std::span<Status> row_status,
                ForwardObserver *observer = nullptr) const noexcept;
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Range reduction by a two-part pi/2 (the first part has 33 bits, so its product with a quotient
+// below 2^20 is exact in double), then Taylor polynomials on |r| <= pi/4 whose first dropped term
+// is below 2^-56.
+
+#include "lib/model/rotary.h"
+
+#include <cmath>
+
+namespace colibri {
+namespace {
+
+constexpr double kTwoOverPi = 0.63661977236758134308;
+constexpr double kHalfPiHigh = 1.57079632673412561417e+00;  // 33 bits of pi/2
+constexpr double kHalfPiLow = 6.07710050650619224932e-11;   // pi/2 - kHalfPiHigh
+
+double sine_polynomial(double r) {
+  const double s = r * r;
+  double sum = -1.0 / 1307674368000.0;  // r^15 / 15!
+  sum = sum * s + 1.0 / 6227020800.0;
+  sum = sum * s - 1.0 / 39916800.0;
+  sum = sum * s + 1.0 / 362880.0;
+  sum = sum * s - 1.0 / 5040.0;
+  sum = sum * s + 1.0 / 120.0;
+  sum = sum * s - 1.0 / 6.0;
+  return r + r * s * sum;
+}
+
+double cosine_polynomial(double r) {
+  const double s = r * r;
+  double sum = 1.0 / 20922789888000.0;  // r^16 / 16!
+  sum = sum * s - 1.0 / 87178291200.0;
+  sum = sum * s + 1.0 / 479001600.0;
+  sum = sum * s - 1.0 / 3628800.0;
+  sum = sum * s + 1.0 / 40320.0;
+  sum = sum * s - 1.0 / 720.0;
+  sum = sum * s + 1.0 / 24.0;
+  sum = sum * s - 0.5;
+  return 1.0 + s * sum;
+}
+
+}  // namespace
+
+void sine_cosine(float angle, float *sine, float *cosine) noexcept {
+  const double x = angle;
+  const double quotient = std::nearbyint(x * kTwoOverPi);
+  const double r = (x - quotient * kHalfPiHigh) - quotient * kHalfPiLow;
+  const double s = sine_polynomial(r);
+  const double c = cosine_polynomial(r);
+  switch (static_cast<int64_t>(quotient) & 3) {
+    case 0:
+      *sine = static_cast<float>(s), *cosine = static_cast<float>(c);
+      break;
+    case 1:
+      *sine = static_cast<float>(c), *cosine = static_cast<float>(-s);
+      break;
+    case 2:
+      *sine = static_cast<float>(-s), *cosine = static_cast<float>(-c);
+      break;
+    default:
+      *sine = static_cast<float>(-c), *cosine = static_cast<float>(s);
+      break;
+  }
+}
+
+RotaryFrequencies::RotaryFrequencies(float theta, uint32_t width) : frequencies_(width / 2) {
+  for (uint32_t i = 0; i < width / 2; ++i) {
+    const double exponent = 2.0 * i / width;
+    frequencies_[i] = static_cast<float>(1.0 / std::pow(static_cast<double>(theta), exponent));
+  }
+}
+
+void RotaryFrequencies::fill(uint32_t position, float *cosines, float *sines) const noexcept {
+  for (size_t i = 0; i < frequencies_.size(); ++i) {
+    sine_cosine(static_cast<float>(position) * frequencies_[i], &sines[i], &cosines[i]);
+  }
+}
+
+}  // namespace colibri

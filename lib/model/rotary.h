@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rotary position embedding: frequencies of a width and cosines and sines of positions. The angle
+// is the float32 product of position and frequency, as the reference computes it; sine and cosine
+// come from own double arithmetic, so that they do not depend on the C library.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace colibri {
+
+// sin and cos of a finite angle with |angle| <= 2^21, correctly rounded in all but rare cases.
+void sine_cosine(float angle, float *sine, float *cosine) noexcept;
+
+class RotaryFrequencies {
+ public:
+  RotaryFrequencies() = default;
+  // f[i] = theta^(-2i / width), i < width / 2.
+  RotaryFrequencies(float theta, uint32_t width);
+
+  uint32_t width() const noexcept { return static_cast<uint32_t>(frequencies_.size()) * 2; }
+  // Writes width / 2 values each.
+  void fill(uint32_t position, float *cosines, float *sines) const noexcept;
+
+ private:
+  std::vector<float> frequencies_;
+};
+
+}  // namespace colibri
