@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chat layouts as data: roles and texts to one list of ids. Control tokens come from the layout alone; message
-// texts are encoded as plain text, so a user cannot forge a turn. No template code of a model file is run.
+// Chat layouts as data: roles and texts to one list of ids. Control tokens come from the layout
+// alone; message texts are encoded as plain text, so a user cannot forge a turn. No template code
+// of a model file is run.
 
 #pragma once
 
@@ -22,9 +23,12 @@ struct ChatMessage {
   std::string_view reasoning;  // assistant only; written only after the last user message
 };
 
-// GLM layout (glm_moe_dsa): [gMASK]<sop>, then <|system|>, <|user|>, <|assistant|><think>..</think>,
-// <|observation|><tool_response>..</tool_response>; generation prompt <|assistant|><think></think>, or
-// <|assistant|><think> when has_thinking. A <think> part inside an assistant's text is treated as its reasoning.
+// GLM layout (glm_moe_dsa): [gMASK]<sop>, then <|system|>, <|user|>,
+// <|assistant|><think>..</think>,
+// <|observation|><tool_response>..</tool_response>; generation prompt <|assistant|><think></think>,
+// or
+// <|assistant|><think> when has_thinking. A <think> part inside an assistant's text is treated as
+// its reasoning.
 struct ChatOptions {
   bool adds_generation_prompt = true;
   bool has_thinking = false;

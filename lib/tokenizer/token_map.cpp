@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Open addressing with linear probing; 32 bits of the hash stand in the slot, so that texts are
+// compared almost only when they are equal.
+
+#include "lib/tokenizer/token_map.h"
+
+#include <bit>
+#include <cstring>
+
+#include "lib/base/status.h"
+
+namespace colibri {
+namespace {
+
+constexpr uint64_t kFactor = 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio
+
+uint64_t mix(uint64_t a) noexcept {
+  a *= kFactor;
+  return a ^ a >> 32;
+}
+
+}  // namespace
+
+uint64_t hash_text(std::string_view text) noexcept {
+  uint64_t hash = text.size();
+  size_t i = 0;
+  uint64_t block;
+  for (; i + sizeof(block) <= text.size(); i += sizeof(block)) {
+    std::memcpy(&block, text.data() + i, sizeof(block));
+    hash = mix(hash ^ block);
+  }
+  block = 0;
+  if (i < text.size()) std::memcpy(&block, text.data() + i, text.size() - i);
+  return mix(mix(hash ^ block));
+}
+
+void TokenMap::reserve(size_t n_texts, size_t n_bytes) {
+  texts_.reserve(n_bytes);
+  const size_t n_slots = std::bit_ceil(n_texts + n_texts / 2 + 8);
+  if (n_slots > slots_.size()) grow(n_slots);
+}
+
+size_t TokenMap::find_slot(std::string_view text, uint32_t hash) const noexcept {
+  const size_t mask = slots_.size() - 1;
+  size_t i = hash & mask;
+  while (slots_[i].id >= 0) {
+    const Slot &slot = slots_[i];
+    if (slot.hash == hash && slot.length == text.size() &&
+        std::memcmp(texts_.data() + slot.offset, text.data(), text.size()) == 0) {
+      break;
+    }
+    i = (i + 1) & mask;
+  }
+  return i;
+}
+
+bool TokenMap::insert(std::string_view text, int32_t id) {
+  if (slots_.empty() || (n_texts_ + 1) * 4 > slots_.size() * 3) {
+    grow(slots_.empty() ? 16 : slots_.size() * 2);
+  }
+  if (texts_.size() + text.size() > UINT32_MAX) {
+    throw_error(StatusCode::kFormat, "the texts of the tokens exceed 4 GiB");
+  }
+  const auto hash = static_cast<uint32_t>(hash_text(text));
+  Slot &slot = slots_[find_slot(text, hash)];
+  if (slot.id >= 0) return false;
+  slot = {hash, id, static_cast<uint32_t>(texts_.size()), static_cast<uint32_t>(text.size())};
+  texts_.append(text);
+  ++n_texts_;
+  return true;
+}
+
+int32_t TokenMap::find(std::string_view text) const noexcept {
+  if (slots_.empty()) return -1;
+  return slots_[find_slot(text, static_cast<uint32_t>(hash_text(text)))].id;
+}
+
+void TokenMap::grow(size_t n_slots) {
+  std::vector<Slot> old(n_slots);
+  old.swap(slots_);
+  const size_t mask = slots_.size() - 1;
+  for (const Slot &slot : old) {
+    if (slot.id < 0) continue;
+    size_t i = slot.hash & mask;
+    while (slots_[i].id >= 0) i = (i + 1) & mask;
+    slots_[i] = slot;
+  }
+}
+
+}  // namespace colibri

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The same ids and texts as the reference implementation, for the vocabulary of the repository and
+// for three published ones where they are at hand.
+
+#include <iostream>
+
+#include "tests/support/catch.h"
+#include "tests/tokenizer/cases.h"
+
+namespace colibri::test {
+namespace {
+
+std::string stream(const Tokenizer &tokenizer, const std::vector<int32_t> &ids) {
+  StreamDecoder decoder(tokenizer, false);
+  std::string text;
+  for (const int32_t id : ids) decoder.push(id, &text);
+  decoder.flush(&text);
+  return text;
+}
+
+void check_cases(const Tokenizer &tokenizer, const std::string &cases_path, ControlTokens plain) {
+  const std::vector<TokenizerCase> cases = read_cases(cases_path);
+  REQUIRE(cases.size() > 100);
+  for (const TokenizerCase &c : cases) {
+    CAPTURE(c.text);
+    CHECK(encode(tokenizer, c.text, ControlTokens::kAllowed) == c.ids);
+    CHECK(encode(tokenizer, c.text, plain) == c.ids_plain);
+    CHECK(decode(tokenizer, c.ids) == c.decoded);
+    CHECK(stream(tokenizer, c.ids) == c.decoded);
+    if (c.has_skip_special) {
+      CHECK(decode(tokenizer, c.ids, true) == c.decoded_skip_special);
+    }
+  }
+}
+
+void check_vocabulary(const std::string &name) {
+  const std::optional<std::string> folder = find_vocabulary_folder(name);
+  if (!folder) {
+    std::cout << "skipped: vocabulary \"" << name
+              << "\" is neither in $COLIBRI_TOKENIZERS nor in ../shared/tokenizers\n";
+    WARN("skipped: vocabulary " << name << " is absent");
+    return;
+  }
+  const auto tokenizer = Tokenizer::open(*folder);
+  check_cases(*tokenizer, *folder + "/cases.json", ControlTokens::kPlain);
+}
+
+TEST_CASE("the vocabulary of the repository gives the reference ids and texts") {
+  const auto tokenizer = Tokenizer::open(tiny_tokenizer_path());
+  check_cases(*tokenizer, tiny_cases_path(), ControlTokens::kNone);
+}
+
+TEST_CASE("the DeepSeek vocabulary gives the reference ids and texts, or is skipped") {
+  check_vocabulary("deepseek");
+}
+
+TEST_CASE("the Qwen vocabulary gives the reference ids and texts, or is skipped") {
+  check_vocabulary("qwen");
+}
+
+TEST_CASE("the Mixtral vocabulary gives the reference ids and texts, or is skipped") {
+  check_vocabulary("mixtral");
+}
+
+}  // namespace
+}  // namespace colibri::test
