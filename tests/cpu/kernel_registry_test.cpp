@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The choice of a kernel set by CPU and by name.
+
+#include "cpu/kernel_registry.h"
+
+#include <string>
+
+#include "cpu/cpu_backend.h"
+#include "cpu/cpu_features.h"
+#include "lib/base/status.h"
+#include "tests/cpu/kernel_cases.h"
+#include "tests/support/catch.h"
+
+using namespace colibri;
+using colibri::cpu::choose_kernel_row;
+using colibri::cpu::kernel_rows;
+
+TEST_CASE("without a name the first set that the CPU can run is chosen") {
+  REQUIRE(choose_kernel_row("").name == std::string(test::runnable_rows().front().name));
+}
+
+TEST_CASE("a forced name runs that set") {
+  ThreadPool threads(1);
+  for (const cpu::KernelRow &row : test::runnable_rows()) {
+    REQUIRE(choose_kernel_row(row.name).set == row.set);
+    REQUIRE(cpu::make_cpu_backend(threads, row.name)->kernel_set_name() == std::string(row.name));
+  }
+}
+
+TEST_CASE("an unknown name fails and lists the known ones") {
+  for (const char *name : {"avx", "AVX2", "avx5122", " "}) {
+    try {
+      choose_kernel_row(name);
+      FAIL("no error for " << name);
+    } catch (const Error &error) {
+      REQUIRE(error.status().code() == StatusCode::kArgument);
+      const std::string text = error.what();
+      REQUIRE(text.find(name) != std::string::npos);
+      for (const cpu::KernelRow &row : kernel_rows()) {
+        REQUIRE(text.find(row.name) != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("a set that the CPU cannot run is refused with the missing features") {
+  const uint32_t features = cpu::detect_cpu_features();
+  for (const cpu::KernelRow &row : kernel_rows()) {
+    const uint32_t missing = row.needed_features & ~features;
+    if (missing == 0) continue;
+    WARN("this CPU cannot run the kernel set " << row.name << ": it lacks "
+                                               << cpu::describe_cpu_features(missing));
+    try {
+      choose_kernel_row(row.name);
+      FAIL("no error for " << row.name);
+    } catch (const Error &error) {
+      REQUIRE(error.status().code() == StatusCode::kUnsupported);
+      REQUIRE(std::string(error.what()).find(cpu::describe_cpu_features(missing)) !=
+              std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("the reference needs nothing and comes last") {
+  REQUIRE(kernel_rows().back().name == std::string("ref"));
+  REQUIRE(kernel_rows().back().needed_features == 0);
+}
+
+TEST_CASE("features are described by name") {
+  REQUIRE(cpu::describe_cpu_features(0) == "none");
+  REQUIRE(cpu::describe_cpu_features(cpu::kFeatureAvx2 | cpu::kFeatureAvx512Vnni) ==
+          "avx2 avx512vnni");
+}
