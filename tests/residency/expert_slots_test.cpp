@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lib/residency/expert_slots.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace {
+
+using colibri::ExpertSlots;
+
+constexpr uint64_t kPage = 4096;
+
+uint64_t resident_bytes(ExpertSlots &slots, uint32_t slot) {
+  std::vector<unsigned char> pages(slots.slot_bytes() / kPage);
+  REQUIRE(mincore(slots.address(slot), slots.slot_bytes(), pages.data()) == 0);
+  return kPage * static_cast<uint64_t>(std::count_if(pages.begin(), pages.end(),
+                                                     [](auto page) { return (page & 1) != 0; }));
+}
+
+void fill(ExpertSlots &slots, uint32_t slot, uint64_t bytes) {
+  std::memset(slots.address(slot), 1, bytes);
+}
+
+}  // namespace
+
+TEST_CASE("slots are disjoint, page aligned, and no more than were reserved") {
+  ExpertSlots slots(3 * kPage, 10);
+  REQUIRE(slots.take(kPage) == ExpertSlots::kNoSlot);
+  slots.reserve(2);
+  slots.reserve(4);
+  slots.reserve(3);
+  REQUIRE(slots.n_slots() == 4);
+  std::set<uint8_t *> addresses;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t slot = slots.take(3 * kPage);
+    REQUIRE(slot != ExpertSlots::kNoSlot);
+    REQUIRE(reinterpret_cast<uintptr_t>(slots.address(slot)) % kPage == 0);
+    addresses.insert(slots.address(slot));
+    fill(slots, slot, 3 * kPage);
+  }
+  REQUIRE(addresses.size() == 4);
+  REQUIRE(slots.take(kPage) == ExpertSlots::kNoSlot);
+  slots.reserve(100);
+  REQUIRE(slots.n_slots() == 10);
+}
+
+TEST_CASE("a slot that is taken again at once keeps its pages") {
+  ExpertSlots slots(4 * kPage, 2);
+  slots.reserve(2);
+  const uint32_t slot = slots.take(4 * kPage);
+  fill(slots, slot, 4 * kPage);
+  slots.give_back(slot);
+  REQUIRE(slots.take(4 * kPage) == slot);
+  REQUIRE(slots.address(slot)[kPage] == 1);
+  REQUIRE(slots.touched_bytes() == 4 * kPage);
+}
+
+TEST_CASE("pages behind a smaller occupant go back to the system") {
+  ExpertSlots slots(4 * kPage, 1);
+  slots.reserve(1);
+  const uint32_t slot = slots.take(4 * kPage);
+  fill(slots, slot, 4 * kPage);
+  REQUIRE(resident_bytes(slots, slot) == 4 * kPage);
+  slots.give_back(slot);
+  REQUIRE(slots.take(kPage) == slot);
+  REQUIRE(resident_bytes(slots, slot) == kPage);
+  REQUIRE(slots.touched_bytes() == kPage);
+}
+
+TEST_CASE("pages of slots that stay free go back to the system") {
+  ExpertSlots slots(2 * kPage, 3);
+  slots.reserve(3);
+  std::vector<uint32_t> taken;
+  for (int i = 0; i < 3; ++i) {
+    taken.push_back(slots.take(2 * kPage));
+    fill(slots, taken.back(), 2 * kPage);
+  }
+  for (const uint32_t slot : taken) slots.give_back(slot);
+  REQUIRE(slots.touched_bytes() == 6 * kPage);
+  slots.release_free_pages();
+  REQUIRE(slots.touched_bytes() == 0);
+  for (const uint32_t slot : taken) REQUIRE(resident_bytes(slots, slot) == 0);
+  REQUIRE(slots.take(kPage) != ExpertSlots::kNoSlot);
+}
+
+TEST_CASE("a slot without pages is taken only when none with pages is free") {
+  ExpertSlots slots(kPage, 4);
+  slots.reserve(4);
+  const uint32_t first = slots.take(kPage);
+  const uint32_t second = slots.take(kPage);
+  slots.give_back(first);
+  REQUIRE(slots.take(kPage) == first);
+  REQUIRE(second != first);
+}

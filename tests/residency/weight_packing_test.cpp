@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lib/residency/weight_packing.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/base/buffer.h"
+#include "lib/base/file.h"
+#include "tests/residency/packed_reading.h"
+#include "tests/residency/synthetic_experts.h"
+#include "tests/support/catch.h"
+
+namespace {
+
+using namespace colibri;
+using colibri::test::make_index;
+using colibri::test::ReaderControl;
+using colibri::test::TestTensor;
+
+constexpr uint8_t kPattern = 0xA5;
+
+// Loads the matrix into memory that is exactly as large as promised and compares every weight with
+// the definition. Returns the number of weights that differ.
+uint64_t count_differences(const TensorIndex &index, const WeightSource &source) {
+  const WeightLayout layout = packed_layout(source);
+  const size_t bytes = layout.total_bytes();
+  Buffer destination(bytes + 64, "destination");
+  std::memset(destination.data(), kPattern, bytes + 64);
+  Buffer staging(staging_bytes(source), "staging");
+  uint64_t read_bytes = 7;
+  const Status status =
+      load_packed(index, source, {staging.data(), staging.size()}, destination.data(), &read_bytes);
+  INFO(source.name << ": " << status.message());
+  REQUIRE(status.is_ok());
+  REQUIRE(read_bytes == 7 + source.stored_bytes());
+  REQUIRE(layout.columns == source.rows);
+  REQUIRE(layout.depth == source.columns);
+  REQUIRE(std::all_of(destination.data() + bytes, destination.data() + bytes + 64,
+                      [](uint8_t byte) { return byte == kPattern; }));
+
+  std::vector<float> expected(source.rows * source.columns);
+  read_dequantised(index, source, expected.data());
+  const PackedMatrix matrix{layout, destination.data()};
+  uint64_t n_differences = 0;
+  for (uint64_t row = 0; row < source.rows; ++row) {
+    for (uint64_t column = 0; column < source.columns; ++column) {
+      const float value = test::packed_weight(matrix, row, column);
+      const float wanted = expected[row * source.columns + column];
+      if (std::bit_cast<uint32_t>(value) != std::bit_cast<uint32_t>(wanted)) ++n_differences;
+    }
+  }
+  return n_differences;
+}
+
+std::vector<const WeightSource *> all_matrices(const ModelSources &sources) {
+  std::vector<const WeightSource *> matrices = {&sources.embedding, &sources.final_norm,
+                                                &sources.head};
+  for (const LayerSources &layer : sources.layers) {
+    for (const WeightSource *matrix :
+         {&layer.input_norm, &layer.query_a, &layer.query_b, &layer.kv_a, &layer.kv_b,
+          &layer.output, &layer.index_query, &layer.index_key, &layer.index_weights,
+          &layer.dense_gate, &layer.dense_up, &layer.dense_down, &layer.router}) {
+      if (!matrix->name.empty()) matrices.push_back(matrix);
+    }
+    for (const ExpertSource &expert : layer.experts) {
+      matrices.insert(matrices.end(), {&expert.gate, &expert.up, &expert.down});
+    }
+  }
+  return matrices;
+}
+
+struct Random {
+  uint32_t state = 12345;
+  uint8_t byte() {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<uint8_t>(state >> 24);
+  }
+  std::vector<uint8_t> bytes(size_t n) {
+    std::vector<uint8_t> result(n);
+    for (uint8_t &value : result) value = byte();
+    return result;
+  }
+  // Finite floats of every sign and many sizes.
+  std::vector<uint8_t> floats(size_t n) {
+    std::vector<uint8_t> result;
+    for (size_t i = 0; i < n; ++i) {
+      const float value = static_cast<float>(byte() - 128) / 64.0f + 0.001f;
+      const auto raw = std::bit_cast<std::array<uint8_t, 4>>(value);
+      result.insert(result.end(), raw.begin(), raw.end());
+    }
+    return result;
+  }
+};
+
+uint64_t round_up(uint64_t a, uint64_t b) {
+  return (a + b - 1) / b;
+}
+
+uint64_t count_differences(const std::vector<TestTensor> &tensors, uint64_t rows, uint64_t columns,
+                           StoredFormat format) {
+  const TensorIndex index = make_index(tensors, std::make_shared<ReaderControl>());
+  const WeightSource source = find_matrix(index, tensors[0].name, rows, columns);
+  REQUIRE(source.format == format);
+  return count_differences(index, source);
+}
+
+const std::vector<std::pair<uint64_t, uint64_t>> kAwkwardShapes = {{1, 1},  {15, 7},   {16, 8},
+                                                                   {17, 9}, {40, 130}, {129, 257}};
+
+}  // namespace
+
+TEST_CASE("every matrix of every test snapshot is packed exactly") {
+  std::map<std::string, uint64_t> seen;
+  for (const char *folder :
+       {"glm_moe_dsa-dense-index", "glm_moe_dsa-fp8", "glm_moe_dsa-int4g64", "glm_moe_dsa-int4row",
+        "glm_moe_dsa-int8row", "glm_moe_dsa-mtp", "glm_moe_dsa-sparse"}) {
+    const Snapshot snapshot = Snapshot::open(std::string(COLIBRI_TEST_DATA) + "/" + folder);
+    for (const WeightSource *source : all_matrices(snapshot.sources())) {
+      INFO(folder << " " << source->name);
+      REQUIRE(count_differences(snapshot.index(), *source) == 0);
+      ++seen[stored_format_name(source->format)];
+    }
+  }
+  for (const char *format : {"int4-grouped", "int4-row", "int8-row"}) REQUIRE(seen[format] > 0);
+  REQUIRE(seen.size() >= 5);
+}
+
+TEST_CASE("plain formats of awkward shapes are packed exactly") {
+  Random random;
+  for (const auto &[rows, columns] : kAwkwardShapes) {
+    INFO(rows << " x " << columns);
+    REQUIRE(count_differences({{"x", "F32", {rows, columns}, random.floats(rows * columns)}}, rows,
+                              columns, StoredFormat::kF32) == 0);
+    REQUIRE(count_differences({{"x", "BF16", {rows, columns}, random.bytes(2 * rows * columns)}},
+                              rows, columns, StoredFormat::kBF16) == 0);
+    REQUIRE(count_differences({{"x", "F16", {rows, columns}, random.bytes(2 * rows * columns)}},
+                              rows, columns, StoredFormat::kF16) == 0);
+  }
+}
+
+TEST_CASE("container formats of awkward shapes are packed exactly") {
+  Random random;
+  for (const auto &[rows, columns] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{17, 20}, {15, 33}, {48, 131}, {129, 258}}) {
+    INFO(rows << " x " << columns);
+    REQUIRE(count_differences({{"x", "U8", {rows * columns}, random.bytes(rows * columns)},
+                               {"x.qs", "F32", {rows}, random.floats(rows)}},
+                              rows, columns, StoredFormat::kInt8Row) == 0);
+    const uint64_t bytes = rows * round_up(columns, 2);
+    REQUIRE(count_differences({{"x", "U8", {bytes}, random.bytes(bytes)},
+                               {"x.qs", "F32", {rows}, random.floats(rows)}},
+                              rows, columns, StoredFormat::kInt4Row) == 0);
+    const uint64_t n_scales = rows * round_up(columns, 16);
+    REQUIRE(count_differences({{"x", "U8", {bytes}, random.bytes(bytes)},
+                               {"x.qs", "F32", {n_scales}, random.floats(n_scales)}},
+                              rows, columns, StoredFormat::kInt4Grouped) == 0);
+  }
+}
+
+TEST_CASE("FP8 blocks are packed exactly with F32, BF16 and exponent scales") {
+  Random random;
+  for (const auto &[rows, columns] : kAwkwardShapes) {
+    INFO(rows << " x " << columns);
+    const TestTensor values{"x", "F8_E4M3", {rows, columns}, random.bytes(rows * columns)};
+    const std::vector<uint64_t> blocks = {round_up(rows, 128), round_up(columns, 128)};
+    const uint64_t n = blocks[0] * blocks[1];
+    REQUIRE(count_differences({values, {"x_scale_inv", "F32", blocks, random.floats(n)}}, rows,
+                              columns, StoredFormat::kFp8Block) == 0);
+    REQUIRE(count_differences({values, {"x_scale_inv", "BF16", blocks, random.bytes(2 * n)}}, rows,
+                              columns, StoredFormat::kFp8Block) == 0);
+    REQUIRE(count_differences({values, {"x_scale_inv", "F8_E8M0", blocks, random.bytes(n)}}, rows,
+                              columns, StoredFormat::kFp8Block) == 0);
+  }
+}
+
+TEST_CASE("the smallest exponent scale stays a subnormal and is not flushed to zero") {
+  const TensorIndex index = make_index(
+      {{"x", "F8_E4M3", {1, 1}, {0x38}}, {"x_scale_inv", "F8_E8M0", {1, 1}, {0}}},  // 1.0 * 2^-127
+      std::make_shared<ReaderControl>());
+  const WeightSource source = find_matrix(index, "x", 1, 1);
+  Buffer destination(packed_layout(source).total_bytes(), "destination");
+  std::vector<uint8_t> staging(staging_bytes(source));
+  REQUIRE(load_packed(index, source, staging, destination.data(), nullptr).is_ok());
+  const PackedMatrix matrix{packed_layout(source), destination.data()};
+  REQUIRE(std::bit_cast<uint32_t>(matrix.scales()[0]) == 0x00400000u);
+}
+
+TEST_CASE("a failed read of values or of scales is an I/O error that names the tensor") {
+  Random random;
+  auto control = std::make_shared<ReaderControl>();
+  const TensorIndex index = make_index({{"layers.3.x", "U8", {320}, random.bytes(320)},
+                                        {"layers.3.x.qs", "F32", {16}, random.floats(16)}},
+                                       control);
+  const WeightSource source = find_matrix(index, "layers.3.x", 16, 20);
+  Buffer destination(packed_layout(source).total_bytes(), "destination");
+  std::vector<uint8_t> staging(staging_bytes(source));
+  for (const TensorSpan &span : {source.values, source.scales}) {
+    control->fail_at(span.offset);
+    uint64_t read_bytes = 0;
+    const Status status = load_packed(index, source, staging, destination.data(), &read_bytes);
+    REQUIRE(status.code() == StatusCode::kIo);
+    REQUIRE(std::string(status.message()).find("layers.3.x") != std::string::npos);
+    REQUIRE(std::string(status.message()).find("synthetic.safetensors") != std::string::npos);
+    control->stop_failing();
+    REQUIRE(load_packed(index, source, staging, destination.data(), &read_bytes).is_ok());
+    REQUIRE(read_bytes == source.stored_bytes());
+  }
+}
+
+TEST_CASE("too little staging is refused before anything is written") {
+  Random random;
+  auto control = std::make_shared<ReaderControl>();
+  const TensorIndex index = make_index({{"x", "F32", {8, 8}, random.floats(64)}}, control);
+  const WeightSource source = find_matrix(index, "x", 8, 8);
+  control->reset_counts();
+  Buffer destination(packed_layout(source).total_bytes(), "destination");
+  std::vector<uint8_t> staging(staging_bytes(source) - 1);
+  const Status status = load_packed(index, source, staging, destination.data(), nullptr);
+  REQUIRE(status.code() == StatusCode::kInternal);
+  REQUIRE(control->n_reads() == 0);
+}
