@@ -263,10 +263,13 @@ SafetensorsHeader read_safetensors_header(const Reader &reader) {
       header.tensors.push_back(entry.read());
     }
   }
-  std::stable_sort(header.tensors.begin(), header.tensors.end(),
-                   [](const TensorRecord &a, const TensorRecord &b) {
-                     return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
-                   });
+  const auto lies_before = [](const TensorRecord &a, const TensorRecord &b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
+  };
+  // Writers list tensors in the order of their data, so that sorting is rarely needed.
+  if (!std::is_sorted(header.tensors.begin(), header.tensors.end(), lies_before)) {
+    std::stable_sort(header.tensors.begin(), header.tensors.end(), lies_before);
+  }
   check_tiling(file, header.tensors, data_begin, reader.size());
   return header;
 }
