@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The flags that say which model is opened and how, common to all subcommands that open one.
+
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "examples/colibri/colibri_raii.h"
+
+namespace colibri::command {
+
+struct ModelFlags {
+  std::string path;  // empty: the embedded model
+  std::string isa;   // empty: the best that this CPU has
+  std::string activations = "int8";
+  uint32_t n_threads = 0;         // 0: as the library decides
+  uint64_t ram_budget_bytes = 0;  // 0: as the library decides
+  uint32_t chunk = 0;             // rows of one pass; 0: as the library decides
+  float latent_norm_eps = 0;      // 0: as the config says
+};
+
+// Is the model named as first argument or with --model?
+enum class ModelArgument { kPositional, kFlagOnly };
+
+// Adds --model (or MODEL).
+void add_model_path(CLI::App &app, ModelFlags *flags, ModelArgument kind);
+// Adds --activations, --isa, --threads, --ram-budget, --chunk, --latent-norm-eps.
+void add_model_flags(CLI::App &app, ModelFlags *flags);
+
+// The path given, or that of the embedded model.
+std::string model_path(const ModelFlags &flags);
+// Library options of the flags; isa points into `flags`.
+colibri_model_options make_model_options(const ModelFlags &flags);
+// Opens the model with progress on the terminal; Ctrl-C stops the loading.
+ModelPtr open_model(const ModelFlags &flags, colibri_model_options options);
+
+colibri_model_facts read_facts(const colibri_model *model);
+colibri_model_stats read_stats(const colibri_model *model);
+
+}  // namespace colibri::command
