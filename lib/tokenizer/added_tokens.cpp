@@ -116,20 +116,22 @@ void TokenFinder::add(std::string_view text, const AddedToken &token) {
       {token.id, token.is_special, token.strips_left, token.strips_right, token.is_single_word});
 }
 
-TokenFinder::Match TokenFinder::match_at(std::string_view text, size_t position) const noexcept {
+TokenFinder::Match TokenFinder::match_at(std::string_view text, size_t position,
+                                         bool takes_special) const noexcept {
   Match match;
   int32_t node = roots_[static_cast<uint8_t>(text[position])];
   for (size_t length = 1; node >= 0; ++length) {
     const int32_t token = nodes_[static_cast<size_t>(node)].token;
-    if (token >= 0) match = {token, length};
+    if (token >= 0 && (takes_special || !tokens_[static_cast<size_t>(token)].is_special)) {
+      match = {token, length};
+    }
     if (position + length >= text.size()) break;
     node = find_child(node, static_cast<uint8_t>(text[position + length]));
   }
   return match;
 }
 
-// A token that is found but may not be taken (special in plain text, inside a word) is text, and
-// the search goes on behind it.
+// A token inside a word is text, and the search goes on behind it.
 void TokenFinder::split(std::string_view text, ControlTokens control,
                         FunctionRef<void(const TokenPart &part)> visit) const {
   size_t done = 0;
@@ -139,7 +141,7 @@ void TokenFinder::split(std::string_view text, ControlTokens control,
       ++i;
       continue;
     }
-    const Match match = match_at(text, i);
+    const Match match = match_at(text, i, control == ControlTokens::kAllowed);
     if (match.token < 0) {
       ++i;
       continue;
@@ -148,7 +150,6 @@ void TokenFinder::split(std::string_view text, ControlTokens control,
     size_t begin = i;
     size_t end = i + match.length;
     i = end;
-    if (token.is_special && control == ControlTokens::kPlain) continue;
     if (token.is_single_word && is_inside_word(text, begin, end)) continue;
     if (token.strips_left) begin = skip_space_left(text, begin, done);
     if (token.strips_right) end = skip_space_right(text, end);

@@ -70,7 +70,7 @@ class TokenFinder {
     size_t length = 0;
   };
   int32_t find_child(int32_t node, uint8_t byte) const noexcept;
-  Match match_at(std::string_view text, size_t position) const noexcept;
+  Match match_at(std::string_view text, size_t position, bool takes_special) const noexcept;
 
   std::vector<Node> nodes_ = std::vector<Node>(1);
   std::array<int32_t, 256> roots_ = make_roots();  // child of the root by byte
