@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// INT8 and INT4 weights times int8 rows, several rows at once: AVX2.
+//
+// Contract: IntGemmFn in cpu/kernels.h. Definition: int_gemm_ref.cpp, equal bit for bit.
+//
+// Tile    up to 4 rows by one panel, the panel in two halves of 8 columns; a 64-byte line is two
+// registers. INT4    VPMADDUBSW, unsigned nibbles times signed bytes. A pair is at most 2 * 15 *
+// 127 = 3810, so the eight pairs of
+//         four lines fit 16 bits and are widened once.
+// INT8    a pair would not fit 16 bits, so even and odd bytes are widened and multiplied with
+// VPMADDWD. Signs   weights are read as stored; the offset is taken out by starting a group at
+// -offset * sum of its activations. Tails   missing columns are computed in the padded panel and
+// not stored; a missing depth is a zero activation.
+//
+// Built with row `avx2` of cpu/CMakeLists.txt.
+
+#include "cpu/kernels.h"
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+namespace colibri::cpu {
+namespace {
+
+constexpr size_t kLanes = 16;
+constexpr size_t kHalfLanes = 8;
+constexpr size_t kLineBytes = 64;
+constexpr size_t kHalfBytes = 32;
+constexpr size_t kMaxRows = 4;
+constexpr size_t kPrefetchBytes = 4096;
+
+inline __m256i four_depths(const int8_t *q) {
+  int32_t word;
+  __builtin_memcpy(&word, q, sizeof word);
+  return _mm256_set1_epi32(word);
+}
+
+inline __m256i load_half(const uint8_t *at) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(at));
+}
+
+inline void prefetch(const uint8_t *at) {
+  _mm_prefetch(reinterpret_cast<const char *>(at), _MM_HINT_T0);
+}
+
+struct Int8Format {
+  static constexpr size_t kLineDepths = 4;
+  static constexpr int32_t kOffset = 128;
+
+  // Adds the lines of depths first .. last - 1 to the dots of both halves.
+  template <size_t kRows>
+  static inline void add_lines(const uint8_t *line, const int8_t *const *q, size_t first,
+                               size_t last, __m256i (*dots)[kRows]) {
+    const __m256i low_bytes = _mm256_set1_epi16(0x00FF);
+    for (size_t d = first; d < last; d += kLineDepths, line += kLineBytes) {
+      prefetch(line + kPrefetchBytes);
+      const __m256i a = load_half(line);
+      const __m256i b = load_half(line + kHalfBytes);
+      const __m256i even[2] = {_mm256_and_si256(a, low_bytes), _mm256_and_si256(b, low_bytes)};
+      const __m256i odd[2] = {_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8)};
+      for (size_t r = 0; r < kRows; ++r) {
+        const __m256i bytes = four_depths(q[r] + d);
+        const __m256i q_odd = _mm256_srai_epi16(bytes, 8);
+        const __m256i q_even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
+        for (size_t half = 0; half < 2; ++half) {
+          dots[half][r] = _mm256_add_epi32(dots[half][r], _mm256_madd_epi16(even[half], q_even));
+          dots[half][r] = _mm256_add_epi32(dots[half][r], _mm256_madd_epi16(odd[half], q_odd));
+        }
+      }
+    }
+  }
+};
+
+struct Int4Format {
+  static constexpr size_t kLineDepths = 8;
+  static constexpr int32_t kOffset = 8;
+  static constexpr size_t kChunkDepths = 4 * kLineDepths;
+
+  template <size_t kRows>
+  static inline void add_half(const uint8_t *at, const int8_t *const *q, size_t first, size_t last,
+                              __m256i *dots) {
+    const __m256i mask = _mm256_set1_epi8(0x0F);
+    __m256i pairs[kRows];
+    for (size_t r = 0; r < kRows; ++r) pairs[r] = _mm256_setzero_si256();
+    for (size_t d = first; d < last; d += kLineDepths, at += kLineBytes) {
+      const __m256i half_line = load_half(at);
+      const __m256i low = _mm256_and_si256(half_line, mask);
+      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(half_line, 4), mask);
+      for (size_t r = 0; r < kRows; ++r) {
+        const __m256i a = _mm256_maddubs_epi16(low, four_depths(q[r] + d));
+        const __m256i b = _mm256_maddubs_epi16(high, four_depths(q[r] + d + 4));
+        pairs[r] = _mm256_add_epi16(pairs[r], _mm256_add_epi16(a, b));
+      }
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+      dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(pairs[r], _mm256_set1_epi16(1)));
+    }
+  }
+
+  template <size_t kRows>
+  static inline void add_lines(const uint8_t *line, const int8_t *const *q, size_t first,
+                               size_t last, __m256i (*dots)[kRows]) {
+    for (size_t d = first; d < last; d += kChunkDepths, line += 4 * kLineBytes) {
+      const size_t end = last - d < kChunkDepths ? last : d + kChunkDepths;
+      for (size_t i = 0; i < 4; ++i) prefetch(line + kPrefetchBytes + i * kLineBytes);
+      add_half<kRows>(line, q, d, end, dots[0]);
+      add_half<kRows>(line + kHalfBytes, q, d, end, dots[1]);
+    }
+  }
+};
+
+struct TileRows {
+  const int8_t *q[kMaxRows];
+  const float *scales[kMaxRows];
+  const int32_t *sums[kMaxRows];
+  float *y[kMaxRows];
+};
+
+inline void store_columns(float *at, size_t n, __m256 value) {
+  if (n >= kHalfLanes) {
+    _mm256_storeu_ps(at, value);
+    return;
+  }
+  const __m256i lanes = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                                           _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  _mm256_maskstore_ps(at, lanes, value);
+}
+
+template <typename Format, size_t kRows>
+inline void multiply_tile(const GemmWeights &weights, size_t panel, const TileRows &rows,
+                          size_t n_columns) {
+  const uint8_t *line = weights.values + panel * weights.panel_bytes;
+  const float *weight_scales = weights.scales + panel * weights.scale_panel_stride;
+  __m256 acc[2][kRows];
+  for (size_t r = 0; r < kRows; ++r) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
+  for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
+    const size_t left = weights.depth - first;
+    const size_t last = first + (left < weights.group ? left : weights.group);
+    __m256i dots[2][kRows];
+    for (size_t r = 0; r < kRows; ++r) {
+      dots[0][r] = dots[1][r] = _mm256_set1_epi32(-Format::kOffset * rows.sums[r][g]);
+    }
+    Format::template add_lines<kRows>(line, rows.q, first, last, dots);
+    line += (last - first + Format::kLineDepths - 1) / Format::kLineDepths * kLineBytes;
+    for (size_t half = 0; half < 2; ++half) {
+      const __m256 weight_scale =
+          _mm256_loadu_ps(weight_scales + g * weights.scale_group_stride + half * kHalfLanes);
+      for (size_t r = 0; r < kRows; ++r) {
+        const __m256 scale = _mm256_mul_ps(weight_scale, _mm256_set1_ps(rows.scales[r][g]));
+        acc[half][r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[half][r]), scale, acc[half][r]);
+      }
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    float *y = rows.y[r] + panel * kLanes;
+    store_columns(y, n_columns, acc[0][r]);
+    if (n_columns > kHalfLanes) store_columns(y + kHalfLanes, n_columns - kHalfLanes, acc[1][r]);
+  }
+}
+
+template <typename Format>
+void multiply_rows(const GemmWeights &weights, size_t panel, const TileRows &rows, size_t n_rows,
+                   size_t n_columns) {
+  switch (n_rows) {
+    case 1:
+      return multiply_tile<Format, 1>(weights, panel, rows, n_columns);
+    case 2:
+      return multiply_tile<Format, 2>(weights, panel, rows, n_columns);
+    case 3:
+      return multiply_tile<Format, 3>(weights, panel, rows, n_columns);
+    default:
+      return multiply_tile<Format, 4>(weights, panel, rows, n_columns);
+  }
+}
+
+inline void find_rows(const IntGemmArgs &args, size_t first, size_t n, TileRows *rows) {
+  for (size_t i = 0; i < n; ++i) {
+    const size_t r = first + i;
+    const size_t in = args.x_rows != nullptr ? static_cast<size_t>(args.x_rows[r]) : r;
+    const size_t out = args.y_rows != nullptr ? static_cast<size_t>(args.y_rows[r]) : r;
+    rows->q[i] = args.q + in * args.q_stride;
+    rows->scales[i] = args.scales + in * args.group_stride;
+    rows->sums[i] = args.sums + in * args.group_stride;
+    rows->y[i] = args.y + out * args.y_stride;
+  }
+}
+
+// Row tiles inside, panels outside: from the second tile on a panel comes from the cache.
+template <typename Format>
+void multiply(const IntGemmArgs &args) {
+  for (size_t panel = args.first_panel; panel < args.first_panel + args.n_panels; ++panel) {
+    const size_t n_columns = args.n_columns - panel * kLanes;
+    for (size_t first = 0; first < args.n_rows; first += kMaxRows) {
+      const size_t left = args.n_rows - first;
+      const size_t n = left < kMaxRows ? left : kMaxRows;
+      TileRows rows = {};
+      find_rows(args, first, n, &rows);
+      multiply_rows<Format>(args.weights, panel, rows, n, n_columns < kLanes ? n_columns : kLanes);
+    }
+  }
+}
+
+}  // namespace
+
+void int8_gemm_avx2(const IntGemmArgs &args) noexcept {
+  multiply<Int8Format>(args);
+}
+void int4_gemm_avx2(const IntGemmArgs &args) noexcept {
+  multiply<Int4Format>(args);
+}
+
+}  // namespace colibri::cpu

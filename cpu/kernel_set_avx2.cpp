@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of the kernels of one set: AVX2, FMA and F16C.
+
+#include "cpu/kernels.h"
+
+namespace colibri::cpu {
+
+void float_gemm_f32_avx2(const FloatGemmArgs &) noexcept;
+void float_gemm_bf16_avx2(const FloatGemmArgs &) noexcept;
+void float_gemm_f16_avx2(const FloatGemmArgs &) noexcept;
+void float_gemm_fp8_avx2(const FloatGemmArgs &) noexcept;
+void float_gemm_int8_avx2(const FloatGemmArgs &) noexcept;
+void float_gemm_int4_avx2(const FloatGemmArgs &) noexcept;
+void int8_gemm_avx2(const IntGemmArgs &) noexcept;
+void int4_gemm_avx2(const IntGemmArgs &) noexcept;
+void quantise_row_avx2(const float *, size_t, size_t, int8_t *, float *, int32_t *) noexcept;
+void rms_norm_row_avx2(const float *, const float *, float, size_t, float *) noexcept;
+void layer_norm_row_avx2(const float *, const float *, const float *, float, size_t,
+                         float *) noexcept;
+void silu_row_avx2(const float *, const float *, size_t, float *) noexcept;
+void sigmoid_row_avx2(const float *, size_t, float *) noexcept;
+void add_row_avx2(float *, const float *, size_t) noexcept;
+void combine_row_avx2(const CombineRowArgs &) noexcept;
+void attention_avx2(const AttentionKernelArgs &) noexcept;
+void index_scores_avx2(const IndexScoresKernelArgs &) noexcept;
+
+extern const KernelSet kKernelSetAvx2 = {
+    {float_gemm_f32_avx2, float_gemm_bf16_avx2, float_gemm_f16_avx2, float_gemm_fp8_avx2,
+     float_gemm_int8_avx2, float_gemm_int4_avx2},
+    int8_gemm_avx2,
+    int4_gemm_avx2,
+    quantise_row_avx2,
+    rms_norm_row_avx2,
+    layer_norm_row_avx2,
+    silu_row_avx2,
+    sigmoid_row_avx2,
+    add_row_avx2,
+    combine_row_avx2,
+    attention_avx2,
+    index_scores_avx2,
+};
+
+}  // namespace colibri::cpu

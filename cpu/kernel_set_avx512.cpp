@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of the kernels of one set: AVX-512 F, BW, DQ, VL and VNNI.
+
+#include "cpu/kernels.h"
+
+namespace colibri::cpu {
+
+void float_gemm_f32_avx512(const FloatGemmArgs &) noexcept;
+void float_gemm_bf16_avx512(const FloatGemmArgs &) noexcept;
+void float_gemm_f16_avx512(const FloatGemmArgs &) noexcept;
+void float_gemm_fp8_avx512(const FloatGemmArgs &) noexcept;
+void float_gemm_int8_avx512(const FloatGemmArgs &) noexcept;
+void float_gemm_int4_avx512(const FloatGemmArgs &) noexcept;
+void int8_gemm_avx512(const IntGemmArgs &) noexcept;
+void int4_gemm_avx512(const IntGemmArgs &) noexcept;
+void quantise_row_avx512(const float *, size_t, size_t, int8_t *, float *, int32_t *) noexcept;
+void rms_norm_row_avx512(const float *, const float *, float, size_t, float *) noexcept;
+void layer_norm_row_avx512(const float *, const float *, const float *, float, size_t,
+                           float *) noexcept;
+void silu_row_avx512(const float *, const float *, size_t, float *) noexcept;
+void sigmoid_row_avx512(const float *, size_t, float *) noexcept;
+void add_row_avx512(float *, const float *, size_t) noexcept;
+void combine_row_avx512(const CombineRowArgs &) noexcept;
+void attention_avx512(const AttentionKernelArgs &) noexcept;
+void index_scores_avx512(const IndexScoresKernelArgs &) noexcept;
+
+extern const KernelSet kKernelSetAvx512 = {
+    {float_gemm_f32_avx512, float_gemm_bf16_avx512, float_gemm_f16_avx512, float_gemm_fp8_avx512,
+     float_gemm_int8_avx512, float_gemm_int4_avx512},
+    int8_gemm_avx512,
+    int4_gemm_avx512,
+    quantise_row_avx512,
+    rms_norm_row_avx512,
+    layer_norm_row_avx512,
+    silu_row_avx512,
+    sigmoid_row_avx512,
+    add_row_avx512,
+    combine_row_avx512,
+    attention_avx512,
+    index_scores_avx512,
+};
+
+}  // namespace colibri::cpu
