@@ -4,21 +4,22 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
 #include "lib/base/buffer.h"
+#include "lib/base/status.h"
 #include "lib/model/kv_layout.h"
 
 namespace colibri {
 
-// What a saved blob must agree with, whatever else it holds.
+// What a saved blob must agree with, beside the numbers of the layout, which the slot knows itself.
 struct KvFingerprint {
   uint64_t snapshot_identity = 0;
-  uint64_t config_hash = 0;        // over the layout's numbers
+  uint64_t config_hash = 0;  // over whatever else of the config decides what KV entries mean
   float latent_norm_eps = 0;
   uint32_t activation_mode = 0;
 };
@@ -34,30 +35,40 @@ class KvSlot {
   void append(std::span<const int32_t> tokens) noexcept;
   // length <= length().
   void truncate(uint32_t length) noexcept;
-  // Makes this slot a copy of the other's first `length` positions.
+  // Makes this slot a copy of the other's first `length` positions, which the other has.
   void copy_prefix_from(const KvSlot &other, uint32_t length) noexcept;
 
+  // Size of what save() writes.
   uint64_t blob_bytes() const noexcept;
   void save(const KvFingerprint &fingerprint, uint8_t *blob) const noexcept;
-  // On failure (kMismatch, kFormat, kContext) the slot is empty.
+  // On failure the slot is empty. kFormat: the blob is no blob, cut or damaged. kMismatch: the text
+  // names what disagrees and both values. kContext: more positions than the slot holds. The
+  // capacity of the slot that was saved does not matter.
   Status restore(const KvFingerprint &fingerprint, std::span<const uint8_t> blob) noexcept;
+
+  // Rows of the slot that wait in a batch; while there are any, no other batch can add rows of it,
+  // and its owner must not truncate, restore or give it back.
+  uint32_t n_waiting_rows() const noexcept { return n_waiting_rows_; }
 
  private:
   friend class KvPool;
+  friend class Batch;
   const KvLayout *layout_ = nullptr;
   float *data_ = nullptr;
-  std::vector<int32_t> tokens_;  // reserved to capacity
-  bool is_taken_ = false;
+  std::vector<int32_t> tokens_;                        // reserved to capacity
+  bool is_taken_ = false;                              // guarded by the pool's mutex
+  std::atomic<const void *> waiting_batch_ = nullptr;  // the batch that holds rows, if any
+  std::atomic<uint32_t> n_waiting_rows_ = 0;
 };
 
 class KvPool {
  public:
-  // The layout must outlive the pool. Throws Error(kMemory).
+  // The layout must outlive the pool. n_slots >= 1. Throws Error(kMemory).
   KvPool(const KvLayout &layout, uint32_t n_slots);
 
   // An empty free slot, or nullptr. Thread-safe.
   KvSlot *take() noexcept;
-  // Thread-safe.
+  // nullptr is allowed. Thread-safe.
   void give_back(KvSlot *slot) noexcept;
   uint32_t n_slots() const noexcept { return static_cast<uint32_t>(slots_.size()); }
   uint32_t n_taken() const noexcept;

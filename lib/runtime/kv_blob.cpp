@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// KvSlot::save and restore: the form of a saved slot. A header of fixed size, the token ids, the KV
+// entries as KvLayout packs them, a checksum over all of it. Every number that decides what the
+// entries mean is in the header by itself, so that a refusal can name it. Numbers are
+// little-endian, as on every machine this library runs on. The checksum finds damage, not forgery:
+// entries and ids are checked for what could do harm by themselves.
+
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+#include "lib/runtime/kv_pool.h"
+
+static_assert(std::endian::native == std::endian::little,
+              "blobs are written as they lie in memory");
+
+namespace colibri {
+namespace {
+
+constexpr uint64_t kMagic = 0x31564B4952424C43u;  // "CLBRIKV1"
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kFloat32 = 1;  // number format of the entries
+
+struct BlobHeader {
+  uint64_t magic;
+  uint64_t n_bytes;  // of the whole blob, checksum included
+  uint32_t version;
+  uint32_t number_format;
+  uint64_t snapshot_identity;
+  uint64_t config_hash;
+  uint32_t latent_norm_eps_bits;
+  uint32_t activation_mode;
+  uint32_t n_layers;
+  uint32_t row_width;
+  uint32_t index_width;
+  uint32_t n_index_layers;
+  uint32_t length;  // positions, the same in every layer
+  uint32_t reserved;
+};
+static_assert(sizeof(BlobHeader) == 72, "no padding: the header is written as it is");
+
+constexpr uint64_t kChecksumBytes = sizeof(uint64_t);
+
+// Every step is a bijection of the state for a given word, and of the word for a given state:
+// damage within one word is always found, any other with probability 1 - 2^-64.
+uint64_t compute_checksum(const uint8_t *bytes, uint64_t n_bytes) noexcept {
+  uint64_t state = n_bytes;
+  for (uint64_t at = 0; at < n_bytes; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + at, n_bytes - at < sizeof word ? n_bytes - at : sizeof word);
+    state = std::rotl((state ^ word) * 0x9e3779b97f4a7c15u, 29);
+  }
+  return state ^ (state >> 32);
+}
+
+uint32_t count_index_layers(const KvLayout &layout, float *slot) noexcept {
+  uint32_t count = 0;
+  for (uint32_t layer = 0; layer < layout.n_layers(); ++layer) {
+    if (layout.index_panels(slot, layer) != nullptr) ++count;
+  }
+  return count;
+}
+
+uint64_t compute_blob_bytes(const KvLayout &layout, uint32_t length) noexcept {
+  return sizeof(BlobHeader) + uint64_t{length} * sizeof(int32_t) + layout.blob_bytes(length) +
+         kChecksumBytes;
+}
+
+BlobHeader make_header(const KvLayout &layout, float *slot, const KvFingerprint &fingerprint,
+                       uint32_t length) noexcept {
+  BlobHeader header{};
+  header.magic = kMagic;
+  header.n_bytes = compute_blob_bytes(layout, length);
+  header.version = kVersion;
+  header.number_format = kFloat32;
+  header.snapshot_identity = fingerprint.snapshot_identity;
+  header.config_hash = fingerprint.config_hash;
+  header.latent_norm_eps_bits = std::bit_cast<uint32_t>(fingerprint.latent_norm_eps);
+  header.activation_mode = fingerprint.activation_mode;
+  header.n_layers = layout.n_layers();
+  header.row_width = layout.row_width();
+  header.index_width = layout.index_width();
+  header.n_index_layers = count_index_layers(layout, slot);
+  header.length = length;
+  return header;
+}
+
+// Is it a whole, undamaged blob? Reads the header only when it is there.
+Status check_whole(std::span<const uint8_t> blob, BlobHeader *header) noexcept {
+  if (blob.size() < sizeof(BlobHeader) + kChecksumBytes) {
+    return make_status(StatusCode::kFormat,
+                       "saved slot: %zu bytes are fewer than the %zu of an empty one", blob.size(),
+                       sizeof(BlobHeader) + kChecksumBytes);
+  }
+  std::memcpy(header, blob.data(), sizeof *header);
+  if (header->magic != kMagic) {
+    return make_status(StatusCode::kFormat,
+                       "saved slot: begins with %016llx instead of %016llx; this is no saved slot",
+                       static_cast<unsigned long long>(header->magic),
+                       static_cast<unsigned long long>(kMagic));
+  }
+  if (header->n_bytes != blob.size()) {
+    return make_status(StatusCode::kFormat, "saved slot: has %zu bytes but says %llu; it is cut",
+                       blob.size(), static_cast<unsigned long long>(header->n_bytes));
+  }
+  uint64_t stored = 0;
+  std::memcpy(&stored, blob.data() + blob.size() - kChecksumBytes, sizeof stored);
+  const uint64_t computed = compute_checksum(blob.data(), blob.size() - kChecksumBytes);
+  if (stored != computed) {
+    return make_status(
+        StatusCode::kFormat, "saved slot: checksum is %016llx but should be %016llx; it is damaged",
+        static_cast<unsigned long long>(computed), static_cast<unsigned long long>(stored));
+  }
+  return Status();
+}
+
+// A NaN among the keys would meet comparisons that assume there is none.
+Status check_entries(const uint8_t *entries, uint64_t n_bytes) noexcept {
+  constexpr uint32_t kExponent = 0x7F800000u;
+  for (uint64_t at = 0; at < n_bytes; at += sizeof(uint32_t)) {
+    uint32_t bits;
+    std::memcpy(&bits, entries + at, sizeof bits);
+    if ((bits & kExponent) == kExponent) {
+      return make_status(StatusCode::kFormat, "saved slot: KV entry %llu is not a finite number",
+                         static_cast<unsigned long long>(at / sizeof(uint32_t)));
+    }
+  }
+  return Status();
+}
+
+Status refuse(const char *what, uint64_t found, uint64_t expected) noexcept {
+  return make_status(
+      StatusCode::kMismatch, "saved slot: %s is %llu, this model has %llu; compute the tokens anew",
+      what, static_cast<unsigned long long>(found), static_cast<unsigned long long>(expected));
+}
+
+Status check_belongs(const BlobHeader &found, const BlobHeader &wanted) noexcept {
+  if (found.version != wanted.version) {
+    return refuse("version of the form", found.version, wanted.version);
+  }
+  if (found.snapshot_identity != wanted.snapshot_identity) {
+    return refuse("snapshot identity", found.snapshot_identity, wanted.snapshot_identity);
+  }
+  if (found.n_layers != wanted.n_layers) {
+    return refuse("number of layers", found.n_layers, wanted.n_layers);
+  }
+  if (found.row_width != wanted.row_width) {
+    return refuse("width of a KV row", found.row_width, wanted.row_width);
+  }
+  if (found.index_width != wanted.index_width) {
+    return refuse("width of an indexer key", found.index_width, wanted.index_width);
+  }
+  if (found.n_index_layers != wanted.n_index_layers) {
+    return refuse("number of indexer layers", found.n_index_layers, wanted.n_index_layers);
+  }
+  if (found.config_hash != wanted.config_hash) {
+    return refuse("hash of the config", found.config_hash, wanted.config_hash);
+  }
+  if (found.number_format != wanted.number_format) {
+    return refuse("number format", found.number_format, wanted.number_format);
+  }
+  if (found.latent_norm_eps_bits != wanted.latent_norm_eps_bits) {
+    return make_status(StatusCode::kMismatch,
+                       "saved slot: latent_norm_eps is %g, this model runs with %g",
+                       static_cast<double>(std::bit_cast<float>(found.latent_norm_eps_bits)),
+                       static_cast<double>(std::bit_cast<float>(wanted.latent_norm_eps_bits)));
+  }
+  if (found.activation_mode != wanted.activation_mode) {
+    return refuse("activation mode", found.activation_mode, wanted.activation_mode);
+  }
+  return Status();
+}
+
+}  // namespace
+
+uint64_t KvSlot::blob_bytes() const noexcept {
+  return compute_blob_bytes(*layout_, length());
+}
+
+void KvSlot::save(const KvFingerprint &fingerprint, uint8_t *blob) const noexcept {
+  const BlobHeader header = make_header(*layout_, data_, fingerprint, length());
+  uint8_t *next = blob;
+  std::memcpy(next, &header, sizeof header);
+  next += sizeof header;
+  if (!tokens_.empty()) std::memcpy(next, tokens_.data(), tokens_.size() * sizeof(int32_t));
+  next += tokens_.size() * sizeof(int32_t);
+  layout_->save_prefix(data_, length(), next);
+  next += layout_->blob_bytes(length());
+  const uint64_t checksum = compute_checksum(blob, static_cast<uint64_t>(next - blob));
+  std::memcpy(next, &checksum, sizeof checksum);
+}
+
+Status KvSlot::restore(const KvFingerprint &fingerprint, std::span<const uint8_t> blob) noexcept {
+  truncate(0);
+  BlobHeader header;
+  Status status = check_whole(blob, &header);
+  if (!status.is_ok()) return status;
+  status = check_belongs(header, make_header(*layout_, data_, fingerprint, header.length));
+  if (!status.is_ok()) return status;
+  if (header.length > capacity()) {
+    return make_status(StatusCode::kContext, "saved slot: has %u positions, this slot holds %u",
+                       header.length, capacity());
+  }
+  if (compute_blob_bytes(*layout_, header.length) != blob.size()) {
+    return make_status(
+        StatusCode::kFormat, "saved slot: %u positions take %llu bytes, it has %zu", header.length,
+        static_cast<unsigned long long>(compute_blob_bytes(*layout_, header.length)), blob.size());
+  }
+  const uint8_t *next = blob.data() + sizeof header;
+  for (uint32_t position = 0; position < header.length; ++position) {
+    int32_t token;
+    std::memcpy(&token, next, sizeof token);
+    next += sizeof token;
+    if (token < 0) {
+      truncate(0);
+      return make_status(StatusCode::kFormat, "saved slot: token at position %u is %d", position,
+                         token);
+    }
+    tokens_.push_back(token);
+  }
+  status = check_entries(next, layout_->blob_bytes(header.length));
+  if (!status.is_ok()) {
+    truncate(0);
+    return status;
+  }
+  layout_->restore_prefix(data_, header.length, next);
+  return Status();
+}
+
+}  // namespace colibri
