@@ -143,7 +143,8 @@ typedef struct colibri_plan {
  * @param plan     [out] The caller sets struct_size.
  *
  * Threads    Any.
- * Errors     As colibri_model_open(), except COLIBRI_E_BUDGET and COLIBRI_E_MEMORY.
+ * Errors     As colibri_model_open(); COLIBRI_E_BUDGET only if no budget is given and the memory of
+ *            the machine cannot be found out.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_model_plan(const char *path,

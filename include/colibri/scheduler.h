@@ -189,9 +189,9 @@ typedef struct colibri_step_result {
  * Threads    One call at a time; a second one returns COLIBRI_E_BUSY. Schedulers of one model may
  *            step side by side.
  * Blocking   Also with NOWAIT a step may wait for expert reads.
- * Errors     COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE, COLIBRI_E_BUSY. A failure inside one request (a
- *            read, logits that are not finite) is an event of that request, not an error of the
- *            step.
+ * Errors     COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE, COLIBRI_E_BUSY, COLIBRI_E_MEMORY: nothing
+ *            happened, a later step goes on. A failure inside one request (a read, logits that are
+ *            not finite) is an event of that request, not an error of the step.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_scheduler_step(colibri_scheduler *scheduler,

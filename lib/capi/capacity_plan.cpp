@@ -19,6 +19,8 @@ constexpr uint64_t kTokenizerFactor = 12;       // of the file: vocabulary, merg
 constexpr uint64_t kBytesPerTensor = 1024;      // names, spans and hash entries
 constexpr uint64_t kBytesPerExpert = 256;       // cache entry, policy entry, slot record
 constexpr uint64_t kBytesPerThread = 64 << 10;  // touched stack
+constexpr uint64_t kBytesPerRow = 512;          // status, slot and place of a row of a batch
+constexpr uint64_t kBytesPerLogit = 16;         // sampler, per scheduler
 constexpr uint64_t kFixedBytes = 2 << 20;       // allocator slack, pools
 
 uint64_t saturating_add(uint64_t a, uint64_t b) noexcept {
@@ -80,6 +82,10 @@ uint64_t estimate_overhead_bytes(const Snapshot &snapshot, const OpenOptions &op
   sum = saturating_add(sum, saturating_multiply(snapshot.index().size(), kBytesPerTensor));
   sum =
       saturating_add(sum, saturating_multiply(count_experts(snapshot.sources()), kBytesPerExpert));
+  sum = saturating_add(sum, uint64_t{options.n_slots} * options.context_tokens * sizeof(int32_t));
+  const uint64_t engine_bytes =
+      options.max_rows * kBytesPerRow + snapshot.config().vocabulary_size * kBytesPerLogit;
+  sum = saturating_add(sum, options.n_engines * engine_bytes);
   const uint64_t n_threads = uint64_t{options.n_threads} + options.n_loader_threads;
   return saturating_add(sum, n_threads * kBytesPerThread);
 }

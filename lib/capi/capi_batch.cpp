@@ -55,13 +55,8 @@ class HeldSlots {
 Status decode_batch(colibri_batch &batch) {
   const HeldSlots held(batch.slots);
   const Status status = batch.batch.decode();
-  if (status.code() == StatusCode::kState) return status;  // nothing ran
-  for (colibri_kv_slot *slot : batch.slots) {
-    slot->publish_length();
-    slot->holder.store(nullptr);
-  }
-  ++batch.model.n_passes;
-  batch.model.n_rows += batch.batch.n_rows();
+  if (status.code() != StatusCode::kState) batch.model.count_pass(batch.batch.n_rows());
+  for (colibri_kv_slot *slot : batch.slots) slot->publish_length();
   return status;
 }
 
@@ -101,7 +96,7 @@ colibri_status colibri_batch_clear(colibri_batch *batch, colibri_error *error) {
   return colibri::guard(error, [&] {
     const colibri::Write<colibri_batch> use(batch, "batch");
     use->batch.clear();
-    use->release_slots();
+    use->slots.clear();
     use->n_rows = 0;
   });
 }
@@ -121,16 +116,12 @@ colibri_status colibri_batch_add(colibri_batch *batch, colibri_kv_slot *slot, co
       colibri::throw_error(colibri::StatusCode::kArgument,
                            "slot belongs to another model than batch");
     }
-    const colibri_batch *holder = slot_use->holder;
-    if (holder != nullptr && holder != batch) slot_use->require_no_waiting_rows();
+    const bool is_new = !use->batch.holds(*slot_use->slot);
     uint32_t row = 0;
     const colibri::Status status =
         use->batch.add(*slot_use->slot, std::span<const int32_t>(tokens, n_tokens), mode, &row);
     if (!status.is_ok()) return status;
-    if (holder == nullptr) {
-      use->slots.push_back(slot);  // within the reserved max_rows: each slot has a row here
-      slot_use->holder.store(batch);
-    }
+    if (is_new) use->slots.push_back(slot);  // within the reserved room: each slot has a row here
     use->n_rows = use->batch.n_rows();
     if (first_row != nullptr) *first_row = row;
     return status;
@@ -141,7 +132,7 @@ colibri_status colibri_batch_decode(colibri_batch *batch, colibri_error *error) 
   return colibri::guard_computing(error, [&]() -> colibri::Status {
     const colibri::Write<colibri_batch> use(batch, "batch");
     const colibri::Status status = colibri::decode_batch(*use);
-    if (status.code() != colibri::StatusCode::kState) use->slots.clear();
+    use->slots.clear();  // decoded, or there were none
     return status;
   });
 }
@@ -166,13 +157,13 @@ colibri_status colibri_batch_logits(const colibri_batch *batch, uint32_t row, co
     const colibri::Read<const colibri_batch> use(batch, "batch");
     colibri::require_pointer(logits, "logits");
     colibri::require_row(*use, row);
-    const float *found = use->batch.logits(row);
-    if (found == nullptr) {
+    if (!use->batch.wants_logits(row)) {
       colibri::throw_error(colibri::StatusCode::kArgument, "row %u asked for no logits", row);
     }
-    const colibri::Status &status = use->batch.row_status(row);
-    if (status.code() == colibri::StatusCode::kIo) {
-      colibri::throw_error(colibri::StatusCode::kState, "row %u failed: %s", row, status.message());
+    const float *found = use->batch.logits(row);
+    if (found == nullptr) {
+      colibri::throw_error(colibri::StatusCode::kState, "row %u failed: %s", row,
+                           use->batch.row_status(row).message());
     }
     *logits = found;
     if (n_logits != nullptr) *n_logits = use->model.open.config().vocabulary_size;

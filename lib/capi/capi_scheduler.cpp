@@ -140,8 +140,7 @@ colibri_status colibri_scheduler_step(colibri_scheduler *scheduler, colibri_step
     const uint32_t out_bytes = result == nullptr ? 0 : colibri::check_result(result, "result");
     colibri::StepResult step;
     const colibri::Status status = use->scheduler.step(waits, &step);
-    if (step.n_rows != 0) ++use->model.n_passes;
-    use->model.n_rows += step.n_rows;
+    use->model.count_pass(step.n_rows);
     if (status.is_ok() && result != nullptr) {
       colibri::write_result(colibri::to_public(step), out_bytes, result);
     }

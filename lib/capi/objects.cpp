@@ -41,7 +41,7 @@ colibri_model::colibri_model(const std::string &path, const colibri::OpenOptions
     : Handle(kType), open(path, options), tokenizer(colibri::wrap_tokenizer(open)) {}
 
 void colibri_kv_slot::require_no_waiting_rows() const {
-  if (holder.load() == nullptr) return;
+  if (slot->n_waiting_rows() == 0) return;
   colibri::throw_error(
       colibri::StatusCode::kBusy,
       "rows of the slot wait in a batch; decode, clear or destroy the batch first");
@@ -54,11 +54,6 @@ colibri_batch::colibri_batch(colibri_model &of)
       engine(of),
       batch(of.open.model(), of.open.options().max_rows, of.open.options().max_logits_rows) {
   slots.reserve(of.open.options().max_rows);
-}
-
-void colibri_batch::release_slots() noexcept {
-  for (colibri_kv_slot *slot : slots) slot->holder.store(nullptr);
-  slots.clear();
 }
 
 colibri_scheduler::colibri_scheduler(colibri_model &of, const colibri::SchedulerOptions &options)

@@ -53,6 +53,11 @@ struct colibri_model final : colibri::Handle {
   std::atomic<uint32_t> n_engines{0};  // batches and schedulers
   std::atomic<uint64_t> n_passes{0};
   std::atomic<uint64_t> n_rows{0};
+
+  void count_pass(uint32_t n_rows_of_pass) noexcept {
+    n_passes += n_rows_of_pass == 0 ? 0 : 1;
+    n_rows += n_rows_of_pass;
+  }
 };
 
 namespace colibri {
@@ -100,17 +105,12 @@ struct colibri_kv_slot final : colibri::Handle {
   colibri_model &model;
   colibri::ChildCount child;
   colibri::SlotLease slot;
-  std::atomic<uint32_t> length{0};                     // readable at any time
-  std::atomic<const colibri_batch *> holder{nullptr};  // where rows of it wait
+  std::atomic<uint32_t> length{0};  // readable at any time
 };
 
 struct colibri_batch final : colibri::Handle {
   static constexpr colibri::HandleType kType = colibri::HandleType::kBatch;
   explicit colibri_batch(colibri_model &of);
-  ~colibri_batch() { release_slots(); }
-
-  // No slot waits for this batch any more.
-  void release_slots() noexcept;
 
   colibri_model &model;
   colibri::ChildCount child;
