@@ -6,6 +6,7 @@
 
 #if COLIBRI_CATCH_MAJOR == 3
 #include <catch2/catch_all.hpp>
+using Catch::Approx;  // global in version 2
 #else
 #include <catch2/catch.hpp>
 #endif
