@@ -23,6 +23,7 @@
 #include <exception>
 #include <iterator>
 #include <thread>
+#include <utility>
 
 #include "lib/base/float_mode.h"
 #include "lib/base/status.h"
@@ -35,6 +36,8 @@ using Clock = std::chrono::steady_clock;
 // How long a runner looks for work before it goes back to TBB: longer than the serial parts of a
 // step.
 constexpr auto kIdleTime = std::chrono::microseconds(200);
+// How long a pool that goes away waits for a runner to be started by TBB.
+constexpr auto kStartTime = std::chrono::milliseconds(100);
 constexpr uint32_t kPausesBeforeYield = 256;
 constexpr size_t kMaxCalls = 8;  // calls at once that get help; further ones run alone
 
@@ -202,6 +205,23 @@ struct SharedCalls {
   }
 };
 
+// What is enqueued. TBB hands it to another thread by means that ThreadSanitizer does not see,
+// since TBB is not built with it; `is_ready` repeats the hand-over in its sight.
+class Runner {
+ public:
+  explicit Runner(std::shared_ptr<SharedCalls> calls) noexcept : calls_(std::move(calls)) {}
+  Runner(Runner &&other) noexcept : calls_(std::move(other.calls_)) {
+    is_ready_.store(true, std::memory_order_release);
+  }
+  void operator()() const noexcept {
+    if (is_ready_.load(std::memory_order_acquire)) calls_->run();
+  }
+
+ private:
+  std::shared_ptr<SharedCalls> calls_;
+  std::atomic<bool> is_ready_{false};
+};
+
 }  // namespace
 
 struct ThreadPool::Arena {
@@ -219,9 +239,10 @@ struct ThreadPool::Arena {
   // Makes sure that `n_wanted` runners exist. A runner whose enqueueing throws
   // stays counted, since TBB may or may not have kept it; the worst that comes of it is one helper
   // less.
-  void add_runners(uint32_t n_wanted) {
+  // Never inlined: tests/support/tsan.supp knows it by name.
+  [[gnu::noinline]] void add_runners(uint32_t n_wanted) {
     while (shared->try_add_runner(n_wanted)) {
-      tasks.enqueue([calls = shared] { calls->run(); });
+      tasks.enqueue(Runner(shared));
     }
   }
 };
@@ -247,10 +268,16 @@ ThreadPool::ThreadPool(uint32_t n_threads) {
   }
 }
 
+// Runners that run are waited for; those that TBB has not started yet only for a while, since the
+// host may keep all of TBB's threads busy. What is left then belongs to the runners themselves.
 ThreadPool::~ThreadPool() {
   SharedCalls &shared = *arena_->shared;
   shared.is_stopping.store(true, std::memory_order_seq_cst);
   uint32_t n_waits = 0;
+  const Clock::time_point deadline = Clock::now() + kStartTime;
+  while (shared.n_runners.load(std::memory_order_seq_cst) != 0 && Clock::now() < deadline) {
+    wait_moment(n_waits);
+  }
   while (shared.n_running.load(std::memory_order_seq_cst) != 0) wait_moment(n_waits);
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces operator new, and malloc by symbol interposition where a sanitizer does not do the same.
+// Takes the place of malloc by symbol interposition, or is called by a sanitizer's malloc.
 
 #include "tests/base/allocation_counter.h"
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
+#include <cstddef>
 
 namespace {
 
@@ -15,7 +14,7 @@ std::atomic<size_t> allocations{0};
 
 }  // namespace
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 extern "C" {
 void *__libc_malloc(size_t bytes);                      // NOLINT: glibc's names
@@ -43,17 +42,11 @@ void *aligned_alloc(size_t alignment, size_t bytes) noexcept {
 
 #else
 
-void *operator new(size_t bytes) {
+// The sanitizers' allocators call this for every allocation, if it exists.
+extern "C" __attribute__((visibility("default"))) void
+__sanitizer_malloc_hook(  // NOLINT: their name
+    const volatile void *, size_t) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  void *memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void *memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void *memory, size_t) noexcept {
-  std::free(memory);
 }
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts every heap allocation of the test program: C++ new and, with glibc and no sanitizer, all
-// of malloc, also that of shared libraries.
+// Counts every heap allocation of the test program, malloc and new, also those of shared libraries.
 
 #pragma once
 
