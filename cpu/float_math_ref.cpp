@@ -31,7 +31,7 @@ float power_of_two(int32_t n) {
 }  // namespace
 
 float exp_ref(float x) noexcept {
-  if (isnan(x)) return x;
+  if (x != x) return x;
   if (x < kLeastX) return 0.0f;
   if (x > kGreatestX) return INFINITY;
   const float n = nearbyintf(x * kLog2E);

@@ -20,11 +20,11 @@ void quantise_group(const float *x, size_t n, int8_t *q, float *scale, int32_t *
   float amax = 0.0f;
   bool is_finite = true;
   for (size_t i = 0; i < n; ++i) {
-    is_finite = is_finite && isfinite(x[i]);
+    is_finite = is_finite && fabsf(x[i]) < INFINITY;
     amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
   }
   const float inverse = 127.0f / amax;
-  const bool is_zero = isinf(inverse);
+  const bool is_zero = inverse == INFINITY;
   *scale = !is_finite ? NAN : is_zero ? 0.0f : amax / 127.0f;
   *sum = 0;
   for (size_t i = 0; i < n; ++i) {
