@@ -19,9 +19,10 @@ class FunctionRef;
 template <typename Result, typename... Args>
 class FunctionRef<Result(Args...)> {
  public:
+  // Implicit by design, for lambdas at call sites; the constraint keeps copies out.
   template <typename F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(F &&f)
-  noexcept  // NOLINT: implicit by design, used for lambdas at call sites
+  noexcept  // NOLINT(bugprone-forwarding-reference-overload)
       : object_(const_cast<void *>(static_cast<const void *>(&f))),
         call_([](void *object, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<F> *>(object))(args...);

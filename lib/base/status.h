@@ -13,7 +13,7 @@
 namespace colibri {
 
 enum class StatusCode : int32_t {
-#define COLIBRI_STATUS_ROW(name, number, text) k##name = number,
+#define COLIBRI_STATUS_ROW(name, number, text) k##name = (number),
 #include "lib/base/status_table.inc"
 #undef COLIBRI_STATUS_ROW
 };

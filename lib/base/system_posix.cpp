@@ -115,7 +115,7 @@ std::vector<uint32_t> read_allowed_cpus(const std::string &root) {
 std::string read_core_key(const std::string &root, uint32_t cpu) {
   const std::string name = std::to_string(cpu);
   const std::string topology = root + "/sys/devices/system/cpu/cpu" + name + "/topology/";
-  const std::string siblings = read_text(topology + "thread_siblings_list");
+  std::string siblings = read_text(topology + "thread_siblings_list");
   if (!siblings.empty()) return siblings;
   const std::string core = read_text(topology + "core_id");
   if (!core.empty()) return read_text(topology + "physical_package_id") + ":" + core;
