@@ -104,14 +104,14 @@ source_files() {
 check_format() { source_files | xargs -0 clang-format --dry-run --Werror; }
 
 lint() {
-  configure build-test -DCOLIBRI_WERROR=ON
+  configure build-test -DCOLIBRI_WERROR=ON || return 1
   find lib cpu examples/colibri -name '*.cpp' -print0 | sort -z |
     xargs -0 -P "$jobs" -n 4 clang-tidy --quiet -p build-test 2> >(grep -v -E 'warnings? (generated|treated)|^Suppressed|^Use -header' >&2)
 }
 
 run_tests() {
-  configure build-test -DCOLIBRI_WERROR=ON
-  ninja -C build-test -j "$jobs" && ctest --test-dir build-test --output-on-failure -j "$jobs"
+  configure build-test -DCOLIBRI_WERROR=ON && ninja -C build-test -j "$jobs" &&
+    ctest --test-dir build-test --output-on-failure -j "$jobs"
 }
 
 # sanitizer_tests KIND TARGETS: builds these test programs with a sanitizer and runs them. -O1 keeps them quick,
@@ -119,7 +119,7 @@ run_tests() {
 sanitizer_tests() {
   local kind=$1 targets=$2
   configure "build-$kind" -DCOLIBRI_SANITIZE="$kind" -DCOLIBRI_EXAMPLES=OFF -DCMAKE_BUILD_TYPE=None \
-    -DCMAKE_CXX_FLAGS="-O1 -g1" -DCMAKE_C_FLAGS="-O1 -g1"
+    -DCMAKE_CXX_FLAGS="-O1 -g1" -DCMAKE_C_FLAGS="-O1 -g1" || return 1
   # shellcheck disable=SC2086
   ninja -C "build-$kind" -j "$jobs" $targets &&
     ctest --test-dir "build-$kind" --output-on-failure -j "$jobs" -R "^(${targets// /|}): "
@@ -155,7 +155,10 @@ command=${1:-help}
 [ $# -gt 0 ] && shift
 case "$command" in
   run) run "$@" ;;
-  chat) build_command && "$build_dir/bin/colibri" chat "$@" ;;
+  chat)
+    build_command
+    "$build_dir/bin/colibri" chat "$@"
+    ;;
   build) build_command ;;
   test) run_ci ;;
   format) source_files | xargs -0 clang-format -i ;;

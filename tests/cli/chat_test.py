@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# colibri chat: single messages, conversations over a pipe, commands.
+
+import unittest
+
+from command import GOLDEN, TINY, TINY_INT4, CommandTest, reference
+
+
+class Chat(CommandTest):
+    def test_one_message_is_answered_as_by_the_oracle(self):
+        for name in ["chat_identity", "chat_arithmetic"]:
+            with self.subTest(name):
+                expected = reference(name)
+                question = expected["messages"][0]["content"]
+                self.assertIsNotNone(expected["stop_at"])
+                self.assertEqual(self.run_well("chat", TINY, "--once", question), expected["text"] + "\n")
+                result = self.run_json("chat", "--model", TINY, "--once", question, "--json")
+                self.assertEqual((result["text"], result["finish"]), (expected["text"], "stop"))
+
+    def test_a_conversation_keeps_what_was_said_until_reset(self):
+        expected = reference("chat_turns")
+        system, first, answer, second = (message["content"] for message in expected["messages"])
+        once = self.run_well("chat", TINY, "--system", system, "--once", first).rstrip("\n")
+        self.assertEqual(once, answer)
+        lines = self.run_well("chat", TINY, "--system", system, text=f"{first}\n{second}\n".encode())
+        self.assertEqual(lines, f"{answer}\n{expected['text']}\n")
+        again = self.run_well("chat", TINY, "--system", system, text=f"{second}\n/reset\n{first}\n/quit\nx\n".encode())
+        self.assertEqual(again.splitlines()[-1], answer)
+
+    def test_the_embedded_model_talks(self):
+        self.assertGreater(len(self.run_well("chat", "--once", "Hello!")), 3)
+
+    def test_help_is_printed_and_unknown_commands_are_named(self):
+        self.assertIn("/reset", self.run_well("chat", TINY_INT4, text=b"/help\n"))
+
+    def test_a_model_without_tokenizer_is_refused(self):
+        self.assertIn("tokenizer", self.run_badly(1, "chat", GOLDEN / "glm_moe_dsa-sparse", "--once", "x"))
+
+
+if __name__ == "__main__":
+    unittest.main()
