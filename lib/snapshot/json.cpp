@@ -20,6 +20,7 @@
 
 #include "lib/base/status.h"
 #include "lib/snapshot/hash.h"
+#include "lib/snapshot/printable.h"
 
 namespace colibri {
 namespace {
@@ -242,7 +243,7 @@ class DocumentBuilder {
 
   void reject_equal(const Node &later, const Node &earlier) const {
     if (storage_.text_of(later) != storage_.text_of(earlier)) return;
-    const std::string key(storage_.text_of(later).substr(0, 100));
+    const std::string key = printable(storage_.text_of(later));
     fail_at(later.high(), "the key \"" + key + "\" occurs twice in one object");
   }
 

@@ -127,6 +127,7 @@ constexpr ExpertRule kExpertRules[] = {
 constexpr const char *kEmbeddingName = "model.embed_tokens.weight";
 constexpr const char *kFinalNormName = "model.norm.weight";
 constexpr const char *kHeadName = "lm_head.weight";
+constexpr const char *kFusedExpertsSuffix = "mlp.experts.gate_up_proj";
 constexpr std::string_view kLayerPrefix = "model.layers.";
 constexpr std::string_view kExpertInfix = "mlp.experts.";
 
@@ -209,10 +210,10 @@ class Census {
     count(kFinalNormName);
     if (!config_.ties_embedding) count(kHeadName);
     if (n_absent_ == 0 && missing_shards.empty()) return;
+    reject_fused_experts();
     std::string text = "incomplete model: ";
     if (!missing_shards.empty()) text += "missing shard " + missing_shards + "; ";
-    text +=
-        std::to_string(n_absent_) + " of " + std::to_string(n_needed_) + " needed tensors absent";
+    text += std::to_string(n_absent_) + " of " + std::to_string(n_needed_) + " tensors absent";
     if (!absent_layers_.empty()) text += " (layers " + describe_ranges(absent_layers_) + ")";
     if (!first_absent_.empty()) text += ", first " + printable(first_absent_);
     text += "; " + describe_found();
@@ -252,6 +253,17 @@ class Census {
     for (uint32_t expert = 0; expert < n_experts; ++expert) {
       const std::string prefix = expert_prefix(layer, expert);
       for (const ExpertRule &rule : kExpertRules) count(prefix + rule.suffix);
+    }
+  }
+
+  void reject_fused_experts() const {
+    for (uint32_t layer = 0; layer < config_.n_layers; ++layer) {
+      const std::string name = layer_prefix(layer) + kFusedExpertsSuffix;
+      if (index_.find(name) == nullptr) continue;
+      throw_error(StatusCode::kUnsupported,
+                  "tensor %s holds all experts of a layer in one; only one tensor per expert and "
+                  "matrix is read",
+                  name.c_str());
     }
   }
 

@@ -9,8 +9,12 @@
 
 namespace colibri {
 
-// `text` with control characters replaced by '?', cut to `limit` bytes.
+// `text` with control characters replaced by '?', cut to `limit` bytes, never inside a UTF-8
+// character.
 inline std::string printable(std::string_view text, size_t limit = 100) {
+  if (text.size() > limit) {
+    while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
+  }
   std::string shown(text.substr(0, limit));
   for (char &letter : shown) {
     const unsigned char byte = static_cast<unsigned char>(letter);

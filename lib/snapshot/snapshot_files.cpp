@@ -195,7 +195,7 @@ std::string describe_ranges(const std::vector<uint64_t> &ascending) {
     text += std::to_string(ascending[i]);
     if (end - i > 1) text.append("-").append(std::to_string(ascending[end - 1]));
     i = end;
-    if (text.size() > 60 && i < ascending.size()) return text + ", ...";
+    if (text.size() > 40 && i < ascending.size()) return text + ", ...";
   }
   return text;
 }
@@ -203,10 +203,12 @@ std::string describe_ranges(const std::vector<uint64_t> &ascending) {
 std::string describe_shards(const std::vector<std::string> &shards) {
   std::string text = "found " + std::to_string(shards.size()) + " shards";
   if (shards.empty()) return text;
-  text += ": " + printable(shards.front(), 40);
-  if (shards.size() > 1) {
-    text += (shards.size() > 2 ? " .. " : ", ") + printable(shards.back(), 40);
-  }
+  const auto stem = [](const std::string &name) {
+    return printable(name.substr(0, name.size() - (ends_with(name, kSuffix) ? kSuffix.size() : 0)),
+                     40);
+  };
+  text += ": " + stem(shards.front());
+  if (shards.size() > 1) text += (shards.size() > 2 ? " .. " : ", ") + stem(shards.back());
   return text;
 }
 

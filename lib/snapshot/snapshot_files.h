@@ -26,7 +26,7 @@ struct SnapshotFiles {
 // thrown.
 SnapshotFiles locate_snapshot_files(const std::string &path);
 
-// "found 3 shards: a, b, c", or the first and the last of many.
+// "found 3 shards: model-00001-of-00004 .. model-00004-of-00004"; the suffix is left out.
 std::string describe_shards(const std::vector<std::string> &shards);
 
 // "2, 5-7" for ascending numbers.
