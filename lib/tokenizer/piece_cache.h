@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -40,7 +41,7 @@ class PieceCache {
     entry.n_bytes = static_cast<uint8_t>(piece.size());
     entry.n_ids = static_cast<uint8_t>(n_ids);
     std::memcpy(entry.bytes, piece.data(), piece.size());
-    std::memcpy(entry.ids, ids, n_ids * sizeof(int32_t));
+    std::copy_n(ids, n_ids, entry.ids);  // ids may be null when there are none
   }
 
  private:

@@ -46,8 +46,7 @@ size_t TokenMap::find_slot(std::string_view text, uint32_t hash) const noexcept 
   size_t i = hash & mask;
   while (slots_[i].id >= 0) {
     const Slot &slot = slots_[i];
-    if (slot.hash == hash && slot.length == text.size() &&
-        std::memcmp(texts_.data() + slot.offset, text.data(), text.size()) == 0) {
+    if (slot.hash == hash && std::string_view(texts_).substr(slot.offset, slot.length) == text) {
       break;
     }
     i = (i + 1) & mask;
