@@ -53,8 +53,8 @@ struct ExpertCache::Visit::State {
   Impl &cache;
   std::vector<Waiter> waiters;  // [n_waiters], in the order of begin()
   std::vector<Ready> ready;     // [n_ready], in the order of delivery
-  std::vector<uint32_t>
-      ready_entries;       // pinned by ready[i]; kNoEntry: a failure, nothing is pinned
+  // Entry that ready[i] pins; kNoEntry for a failure, which pins nothing.
+  std::vector<uint32_t> ready_entries;
   uint32_t n_experts = 0;  // of this visit
   uint32_t n_waiters = 0;
   uint32_t n_ready = 0;

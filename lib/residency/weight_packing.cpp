@@ -74,9 +74,13 @@ uint64_t staging_bytes(const WeightSource &source) noexcept {
 Status load_packed(const TensorIndex &index, const WeightSource &source, std::span<uint8_t> staging,
                    uint8_t *destination, uint64_t *read_bytes) noexcept {
   const uint64_t needed = staging_bytes(source);
-  if (staging.size() < needed) {
-    return make_status(StatusCode::kInternal, "tensor %s: %zu bytes of staging; needs %" PRIu64,
-                       source.name.c_str(), staging.size(), needed);
+  const uint64_t scale_bytes = count_scales(source) * tensor_type_bytes(source.scale_type);
+  if (staging.size() < needed || source.scales.bytes != scale_bytes) {
+    return make_status(StatusCode::kInternal,
+                       "tensor %s: %zu bytes of staging; needs %" PRIu64 "; %" PRIu64
+                       " bytes of scales; needs %" PRIu64,
+                       source.name.c_str(), staging.size(), needed, source.scales.bytes,
+                       scale_bytes);
   }
   const Reader &reader = *index.files()[source.values.file].reader;
   Status status = reader.read_at(source.values.offset, staging.data(),

@@ -225,3 +225,20 @@ TEST_CASE("too little staging is refused before anything is written") {
   REQUIRE(status.code() == StatusCode::kInternal);
   REQUIRE(control->n_reads() == 0);
 }
+
+TEST_CASE(
+    "scales that are not as many as the shape asks for are refused, never read past the end") {
+  Random random;
+  auto control = std::make_shared<ReaderControl>();
+  const TensorIndex index = make_index(
+      {{"x", "U8", {320}, random.bytes(320)}, {"x.qs", "F32", {16}, random.floats(16)}}, control);
+  WeightSource source = find_matrix(index, "x", 16, 20);
+  source.rows = 8;  // a slice that forgot to cut its scales
+  source.values.bytes = 160;
+  control->reset_counts();
+  Buffer destination(packed_layout(source).total_bytes(), "destination");
+  std::vector<uint8_t> staging(staging_bytes(source));
+  REQUIRE(load_packed(index, source, staging, destination.data(), nullptr).code() ==
+          StatusCode::kInternal);
+  REQUIRE(control->n_reads() == 0);
+}
