@@ -37,35 +37,75 @@ uint64_t count_experts(const ModelSources &sources) noexcept {
   return count;
 }
 
-// The parts that grow with the context.
-void price_context(const Snapshot &snapshot, const Backend &backend, const OpenOptions &options,
-                   uint32_t context_tokens, PlanInputs *inputs) {
-  const KvLayout layout(snapshot.config(), context_tokens);
-  inputs->kv_bytes = saturating_multiply(layout.slot_bytes(), options.n_slots);
-  inputs->workspace_bytes =
-      saturating_multiply(Model::workspace_bytes(snapshot, backend, options.max_rows,
-                                                 options.max_logits_rows, context_tokens),
-                          options.n_engines);
+// Memory besides the parts that are priced exactly: names and tables of the snapshot, the
+// tokenizer, bookkeeping of the expert cache and of engines, stacks of threads.
+uint64_t estimate_overhead_bytes(const Snapshot &snapshot, const OpenOptions &options,
+                                 uint64_t tokenizer_bytes) noexcept {
+  uint64_t sum = kFixedBytes;
+  sum = saturating_add(sum, saturating_multiply(tokenizer_bytes, kTokenizerFactor));
+  sum = saturating_add(sum, saturating_multiply(snapshot.index().size(), kBytesPerTensor));
+  sum =
+      saturating_add(sum, saturating_multiply(count_experts(snapshot.sources()), kBytesPerExpert));
+  const uint64_t engine_bytes =
+      options.max_rows * kBytesPerRow + snapshot.config().vocabulary_size * kBytesPerLogit;
+  sum = saturating_add(sum, options.n_engines * engine_bytes);
+  const uint64_t n_threads = uint64_t{options.n_threads} + options.n_loader_threads;
+  return saturating_add(sum, n_threads * kBytesPerThread);
 }
 
-uint32_t find_largest_context(const Snapshot &snapshot, const Backend &backend,
-                              const OpenOptions &options, PlanInputs inputs) {
-  const auto fits = [&](uint32_t context_tokens) {
-    price_context(snapshot, backend, options, context_tokens, &inputs);
-    return is_feasible(make_memory_plan(inputs));
-  };
-  uint32_t fitting = 0;
-  uint32_t end = snapshot.config().max_positions;  // nothing above is asked for
-  while (fitting < end) {
-    const uint32_t middle = end - (end - fitting) / 2;
-    if (fits(middle)) {
-      fitting = middle;
-    } else {
-      end = middle - 1;
-    }
+// Prices one snapshot with one set of options for any context.
+class Pricing {
+ public:
+  Pricing(const Snapshot &snapshot, const Backend &backend, const OpenOptions &options,
+          const Budget &budget, uint64_t tokenizer_bytes)
+      : snapshot_(snapshot), backend_(backend), options_(options) {
+    const ModelSources &sources = snapshot.sources();
+    fixed_.budget_bytes = budget.bytes;
+    fixed_.budget_origin = budget.origin;
+    fixed_.dense_bytes = Model::dense_bytes(snapshot);
+    fixed_.overhead_bytes = estimate_overhead_bytes(snapshot, options, tokenizer_bytes);
+    fixed_.n_experts = count_experts(sources);
+    if (fixed_.n_experts == 0) return;
+    fixed_.staging_bytes = ExpertCache::staging_bytes(sources, options.n_loader_threads);
+    fixed_.largest_expert_bytes = ExpertCache::largest_packed_expert_bytes(sources);
+    fixed_.all_experts_bytes = ExpertCache::all_packed_experts_bytes(sources);
+    fixed_.minimum_resident_experts = snapshot.config().n_experts_per_token;
   }
-  return fitting;
-}
+
+  MemoryPlan price(uint32_t context_tokens) const {
+    PlanInputs inputs = fixed_;
+    const KvLayout layout(snapshot_.config(), context_tokens);
+    inputs.kv_bytes = saturating_multiply(layout.slot_bytes(), options_.n_slots);
+    inputs.workspace_bytes =
+        saturating_multiply(Model::workspace_bytes(snapshot_, backend_, options_.max_rows,
+                                                   options_.max_logits_rows, context_tokens),
+                            options_.n_engines);
+    const uint64_t token_list_bytes = uint64_t{context_tokens} * sizeof(int32_t);
+    inputs.overhead_bytes =
+        saturating_add(inputs.overhead_bytes, token_list_bytes * options_.n_slots);
+    return make_memory_plan(inputs);
+  }
+
+  uint32_t find_largest_context() const {
+    uint32_t fitting = 0;
+    uint32_t end = snapshot_.config().max_positions;  // nothing above is asked for
+    while (fitting < end) {
+      const uint32_t middle = end - (end - fitting) / 2;
+      if (is_feasible(price(middle))) {
+        fitting = middle;
+      } else {
+        end = middle - 1;
+      }
+    }
+    return fitting;
+  }
+
+ private:
+  const Snapshot &snapshot_;
+  const Backend &backend_;
+  const OpenOptions &options_;
+  PlanInputs fixed_;
+};
 
 }  // namespace
 
@@ -75,43 +115,14 @@ uint64_t CapacityPlan::n_ram_experts() const noexcept {
   return memory.expert_bytes / std::max<uint64_t>(inputs.largest_expert_bytes, 1);
 }
 
-uint64_t estimate_overhead_bytes(const Snapshot &snapshot, const OpenOptions &options,
-                                 uint64_t tokenizer_bytes) noexcept {
-  uint64_t sum = kFixedBytes;
-  sum = saturating_add(sum, saturating_multiply(tokenizer_bytes, kTokenizerFactor));
-  sum = saturating_add(sum, saturating_multiply(snapshot.index().size(), kBytesPerTensor));
-  sum =
-      saturating_add(sum, saturating_multiply(count_experts(snapshot.sources()), kBytesPerExpert));
-  sum = saturating_add(sum, uint64_t{options.n_slots} * options.context_tokens * sizeof(int32_t));
-  const uint64_t engine_bytes =
-      options.max_rows * kBytesPerRow + snapshot.config().vocabulary_size * kBytesPerLogit;
-  sum = saturating_add(sum, options.n_engines * engine_bytes);
-  const uint64_t n_threads = uint64_t{options.n_threads} + options.n_loader_threads;
-  return saturating_add(sum, n_threads * kBytesPerThread);
-}
-
 CapacityPlan make_capacity_plan(const Snapshot &snapshot, const Backend &backend,
                                 const OpenOptions &options, const Budget &budget,
                                 uint64_t tokenizer_bytes) {
-  const ModelSources &sources = snapshot.sources();
-  PlanInputs inputs;
-  inputs.budget_bytes = budget.bytes;
-  inputs.budget_origin = budget.origin;
-  inputs.dense_bytes = Model::dense_bytes(snapshot);
-  inputs.n_experts = count_experts(sources);
-  if (inputs.n_experts != 0) {
-    inputs.staging_bytes = ExpertCache::staging_bytes(sources, options.n_loader_threads);
-    inputs.largest_expert_bytes = ExpertCache::largest_packed_expert_bytes(sources);
-    inputs.all_experts_bytes = ExpertCache::all_packed_experts_bytes(sources);
-    inputs.minimum_resident_experts = snapshot.config().n_experts_per_token;
-  }
-  inputs.overhead_bytes = estimate_overhead_bytes(snapshot, options, tokenizer_bytes);
-  price_context(snapshot, backend, options, options.context_tokens, &inputs);
-
+  const Pricing pricing(snapshot, backend, options, budget, tokenizer_bytes);
   CapacityPlan plan;
-  plan.memory = make_memory_plan(inputs);
+  plan.memory = pricing.price(options.context_tokens);
   plan.kv_bytes_per_token = KvLayout(snapshot.config(), 1).bytes_per_position();
-  plan.largest_context_tokens = find_largest_context(snapshot, backend, options, inputs);
+  plan.largest_context_tokens = pricing.find_largest_context();
   return plan;
 }
 

@@ -33,9 +33,4 @@ CapacityPlan make_capacity_plan(const Snapshot &snapshot, const Backend &backend
 // Throws Error(kBudget) with budget, minimum, parts, and the largest context that fits.
 void require_capacity(const CapacityPlan &plan);
 
-// Memory besides the parts that are priced exactly: names and tables of the snapshot, token lists
-// of slots, the tokenizer, bookkeeping of the expert cache, stacks of threads.
-uint64_t estimate_overhead_bytes(const Snapshot &snapshot, const OpenOptions &options,
-                                 uint64_t tokenizer_bytes) noexcept;
-
 }  // namespace colibri
