@@ -4,6 +4,9 @@
 //   \s \S      Unicode White_Space; PCRE2 adds U+180E. Written out as ranges.
 //   \v \h \w   other meanings there. \v is written as VT, the others are refused.
 //   {n,m}+     not possessive in Ruby: a repeated group. Written as one.
+//   \p{L} \p{S} of an older PCRE2 lack ideographs and symbols (emoji) that came after Unicode 14;
+//   they are
+//              added as ranges. Rarer scripts that came later stay unknown until PCRE2 knows them.
 //   \p{Name}   scripts are by Script there, by Script_Extensions in PCRE2 10.40 and later.
 //   (?i:..)    full case folding there ("ss" is U+00DF), simple here. Pairs of letters that fold to
 //   one
@@ -37,6 +40,21 @@ constexpr std::array<std::string_view, 38> kCategories = {
     "L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me", "N",  "Nd", "Nl",
     "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S",  "Sm", "Sc", "Sk",
     "So", "Z",  "Zs", "Zl", "Zp", "C",  "Cc", "Cf", "Cn", "Co", "Cs", "Any"};
+
+// Assigned in Unicode 15 to 16.
+constexpr std::string_view kNewIdeographs = R"(\x{2b739}\x{2ebf0}-\x{2ee5d}\x{31350}-\x{323af})";
+constexpr std::string_view kNewSymbols =
+    R"(\x{2427}-\x{2429}\x{2ffc}-\x{2fff}\x{31e4}\x{31e5}\x{31ef}\x{1cc00}-\x{1ccef})"
+    R"(\x{1cd00}-\x{1ceb3}\x{1f6dc}\x{1f774}-\x{1f776}\x{1f77b}-\x{1f77f}\x{1f7d9})"
+    R"(\x{1f8b2}-\x{1f8bb}\x{1f8c0}\x{1f8c1}\x{1fa75}-\x{1fa77}\x{1fa87}-\x{1fa89}\x{1fa8f})"
+    R"(\x{1faad}-\x{1faaf}\x{1fabb}-\x{1fabf}\x{1fac6}\x{1face}\x{1facf}\x{1fada}-\x{1fadc})"
+    R"(\x{1fadf}\x{1fae8}\x{1fae9}\x{1faf7}\x{1faf8}\x{1fbcb}-\x{1fbef})";
+
+std::string_view newer_characters(std::string_view property) noexcept {
+  if (property == "L" || property == "Lo") return kNewIdeographs;
+  if (property == "S" || property == "So") return kNewSymbols;
+  return {};
+}
 
 constexpr std::array<std::string_view, 5> kFoldingPairs = {"ss", "st", "ff", "fi", "fl"};
 
@@ -237,13 +255,20 @@ class Translator {
     const bool is_plain = std::all_of(property.begin(), property.end(),
                                       [](char c) { return is_ascii_letter(c) || c == '_'; });
     if (property.empty() || !is_plain) refuse("an unknown property");
+    position_ = end + 1;
+    const std::string_view newer = newer_characters(property);
+    if (!newer.empty() && !is_in_class_) {
+      out_ += is_negated ? "[^\\p{" : "[\\p{";
+      out_.append(property).append("}").append(newer).append("]");
+      return;
+    }
     out_ += is_negated ? "\\P{" : "\\p{";
     if (std::find(kCategories.begin(), kCategories.end(), property) == kCategories.end()) {
       out_ += "sc:";
     }
     out_ += property;
     out_ += '}';
-    position_ = end + 1;
+    if (!is_negated) out_ += newer;
   }
 
   void translate_code_point() {
@@ -281,6 +306,7 @@ class Translator {
       ++position_;
     }
     if (peek() == ']') refuse("an empty class");
+    is_in_class_ = true;
     bool is_first = true;
     bool can_begin_range = false;  // the member before is one character
     while (peek() != ']') {
@@ -299,6 +325,7 @@ class Translator {
     }
     out_ += ']';
     ++position_;
+    is_in_class_ = false;
     last_letter_ = '\0';
   }
 
@@ -413,6 +440,7 @@ class Translator {
   size_t atom_ = kNothing;      // where the translation of the last repeatable item begins
   bool is_quantified_ = false;  // the last item already has a quantifier
   bool is_caseless_ = false;
+  bool is_in_class_ = false;
   char last_letter_ = '\0';  // literal just before, lower case, '\0' if none
   std::vector<Group> groups_;
 };

@@ -94,6 +94,17 @@ TEST_CASE("scripts are by Script, categories by category") {
   CHECK(matches("[\\[\\]\\-]", '-'));
 }
 
+TEST_CASE("symbols and ideographs that PCRE2 may not know yet have their category") {
+  for (const char *pattern : {"\\p{S}", "[\\p{P}\\p{S}]", "\\P{L}", "[^\\p{L}]"}) {
+    CHECK(matches(pattern, 0x1FA77));  // pink heart, Unicode 15
+  }
+  CHECK(matches("\\p{L}", 0x31350));
+  CHECK(matches("[x\\p{L}]", 0x2EBF0));
+  CHECK_FALSE(matches("\\P{S}", 0x1FA77));
+  CHECK_FALSE(matches("[^\\s\\p{L}]", 0x31350));
+  CHECK(parts("\\p{L}{1,2}", "abc") == Texts{"ab", "c"});
+}
+
 TEST_CASE("a literal has no special characters") {
   const SplitRegex regex = SplitRegex::compile_literal("a.c", "test");
   RegexMatcher matcher(regex);
