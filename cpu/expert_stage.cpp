@@ -8,6 +8,7 @@
 #include "cpu/expert_stage.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cpu/matrix_task.h"
 
@@ -21,8 +22,14 @@ struct Stage {
   float *gate_rows;
   float *up_rows;
   size_t stride;
-  QuantisedRows quantised;  // group 0: down takes floats
+  QuantisedRows quantised;  // group not set: it is that of each expert's down matrix
 };
+
+// Group of the intermediate of one expert; 0 if its down matrix takes floats.
+uint32_t down_group(const Stage &stage, const ExpertTask &expert) {
+  const WeightLayout &layout = expert.weights.down.layout;
+  return stage.args->uses_integers && layout.is_integer() ? layout.group : 0;
+}
 
 MatrixTask input_task(const Stage &stage, const ExpertTask &expert, const PackedMatrix &matrix,
                       float *y) {
@@ -46,25 +53,27 @@ MatrixTask down_task(const Stage &stage, const ExpertTask &expert) {
   task.input.n_rows = expert.n_rows;
   task.input.depth = task.matrix.layout.depth;
   task.input.quantised = stage.quantised;
+  task.input.quantised.group = down_group(stage, expert);
   task.x_rows = expert.outputs;
   task.y = stage.args->out;
   task.y_stride = stage.args->out_stride;
   task.y_rows = expert.outputs;
-  task.uses_integers = stage.quantised.group != 0;
+  task.uses_integers = task.input.quantised.group != 0;
   return task;
 }
 
 // silu(gate) * up in place of gate, columns first .. first + n - 1; then their quantisation.
 void activate_block(const Stage &stage, const ExpertTask &expert, size_t first, size_t n) {
   const QuantisedRows &rows = stage.quantised;
+  const uint32_t group = down_group(stage, expert);
   for (uint32_t i = 0; i < expert.n_rows; ++i) {
     const size_t row = static_cast<size_t>(expert.outputs[i]);
     float *gate = stage.gate_rows + row * stage.stride + first;
     stage.kernels->silu_row(gate, stage.up_rows + row * stage.stride + first, n, gate);
-    if (rows.group == 0) continue;
-    const size_t group = row * rows.group_stride + first / rows.group;
-    stage.kernels->quantise_row(gate, n, rows.group, rows.q + row * rows.q_stride + first,
-                                rows.scales + group, rows.sums + group);
+    if (group == 0) continue;
+    const size_t at = row * rows.group_stride + first / group;
+    stage.kernels->quantise_row(gate, n, group, rows.q + row * rows.q_stride + first,
+                                rows.scales + at, rows.sums + at);
   }
 }
 
@@ -86,17 +95,20 @@ void run_experts(const KernelSet &kernels, const TaskRunner &runner, const Exper
                  CpuScratch &scratch) noexcept {
   if (args.tasks.empty()) return;
   const ExpertView &shape = args.tasks[0].weights;
-  const bool down_is_integer = args.uses_integers && shape.down.layout.is_integer();
-  const uint32_t group = down_is_integer ? shape.down.layout.group : 0;
   const Stage stage = {&kernels,
                        &args,
                        scratch.gate_rows(),
                        scratch.up_rows(),
                        scratch.expert_stride(),
-                       scratch.quantised_rows(group)};
+                       scratch.quantised_rows(0)};
 
   uint64_t n_rows = 0;
-  for (const ExpertTask &expert : args.tasks) n_rows += expert.n_rows;
+  size_t unit = 1;  // panels: blocks end where the groups of every expert end
+  for (const ExpertTask &expert : args.tasks) {
+    n_rows += expert.n_rows;
+    const size_t group = down_group(stage, expert);
+    if (group != 0) unit = std::lcm(unit, group / kPanelColumns);
+  }
   const size_t n_experts = args.tasks.size();
   // Block sizes are those of an expert with the average number of rows.
   ExpertTask average = args.tasks[0];
@@ -104,7 +116,6 @@ void run_experts(const KernelSet &kernels, const TaskRunner &runner, const Exper
 
   const MatrixTask gate = input_task(stage, average, shape.gate, stage.gate_rows);
   const uint64_t gate_work = 2 * panel_work(gate) * shape.gate.layout.n_panels() * n_experts;
-  const size_t unit = std::max<size_t>(group / kPanelColumns, 1);
   const size_t gate_block = panels_per_block(gate, runner.work_per_task(gate_work) / 2, unit);
   const size_t gate_blocks = (shape.gate.layout.n_panels() + gate_block - 1) / gate_block;
   runner.run(n_experts * gate_blocks, gate_work, [&](size_t task, uint32_t) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TaskRunner: runs the tasks of one operation, in parallel if that pays. Small operations run in
-// the calling thread: waking a second thread costs about as much as kInlineWork multiply-adds (a
-// few microseconds on a 2-core server). Either way the tasks run under ScopedFloatMode.
+// TaskRunner: runs the tasks of one operation, in parallel if that pays. Small operations run in the
+// calling thread: on two cores of a Sapphire Rapids server a product gains from a second thread above
+// 80,000 (BF16) to 200,000 (INT4) multiply-adds. Either way the tasks run under ScopedFloatMode.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace colibri::cpu {
 
-constexpr uint64_t kInlineWork = 30000;
+constexpr uint64_t kInlineWork = 100000;
 
 class TaskRunner {
  public:

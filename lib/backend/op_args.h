@@ -173,11 +173,12 @@ struct ExpertTask {
 
 // For each task and row: out[outputs[i]] = down( silu(gate x) * (up x) ), the intermediate
 // quantised again if the product is an integer one, with the group of the down matrix. Weights are
-// read once for all rows of a task. All experts of a call have the same shapes and formats, and
-// gate and up those of each other.
+// read once for all rows of a task. All experts of a call have the same shapes; their formats and
+// the groups of their down matrices may differ.
 struct ExpertsArgs {
   std::span<const ExpertTask> tasks;
-  ActivationRows input;  // R rows of width D, quantised with the gate's group if uses_integers
+  ActivationRows input;  // R rows of width D, quantised with the group of every integer gate and up
+                         // if uses_integers
   bool uses_integers = false;
   float *out = nullptr;  // [R * K][D]
   size_t out_stride = 0;

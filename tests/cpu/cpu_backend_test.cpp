@@ -89,8 +89,10 @@ struct Layer {
           make_layout(format, kExpertWidth, kWidth, group, has_row_scale), random));
       ups.push_back(std::make_unique<TestMatrix>(
           make_layout(format, kExpertWidth, kWidth, group, has_row_scale), random));
+      // The groups of the down matrices differ between experts.
       downs.push_back(std::make_unique<TestMatrix>(
-          make_layout(format, kWidth, kExpertWidth, group, has_row_scale), random));
+          make_layout(format, kWidth, kExpertWidth, e % 2 == 0 ? group : 48, has_row_scale),
+          random));
     }
     chosen.resize(n_rows * kTopK);
     for (size_t r = 0; r < n_rows; ++r) {
