@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TaskRunner: runs the tasks of one operation, in parallel if that pays. Small operations run in the
-// calling thread: on two cores of a Sapphire Rapids server a product gains from a second thread above
-// 80,000 (BF16) to 200,000 (INT4) multiply-adds. Either way the tasks run under ScopedFloatMode.
+// TaskRunner: runs the tasks of one operation, in parallel if that pays. Small operations run in
+// the calling thread: on two cores of a Sapphire Rapids server a product gains from a second thread
+// above 80,000 (BF16) to 200,000 (INT4) multiply-adds. Either way the tasks run under
+// ScopedFloatMode.
 
 #pragma once
 
