@@ -53,8 +53,8 @@ class JsonValue {
   std::optional<std::string_view> as_string() const noexcept;
 
   size_t size() const noexcept;  // members of an array or object
-  JsonValue at(
-      size_t index) const noexcept;  // array element in O(1), or object value in file order
+  // Array element, or object value in file order; in constant time.
+  JsonValue at(size_t index) const noexcept;
   std::string_view key_at(size_t index) const noexcept;  // object key in file order
   // Object member by key; null value if absent (has() tells apart). Linear in small objects, hashed
   // in large.

@@ -14,8 +14,9 @@ namespace colibri {
 
 // Finds every tensor that `config` needs. First a census over names alone: if anything is absent,
 // one Error(kIncomplete) names the number of absent tensors, their layers, the first of them in the
-// order of the model, the shards found and `missing_shards` (may be empty). Then shapes and
-// formats, with the errors of weight_source.h. Routed-expert tensors that no layer can use are
+// order of the model, the shards found and `missing_shards` (may be empty). Fused
+// expert tensors in the place of absent ones are Error(kUnsupported). Then shapes and formats, with
+// the errors of weight_source.h. Routed-expert tensors that no layer can use are
 // Error(kFormat); other tensors that are not needed are listed in ignored_tensors.
 ModelSources resolve_model_tensors(const TensorIndex &index, const ModelConfig &config,
                                    const std::string &missing_shards);

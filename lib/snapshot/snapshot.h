@@ -24,19 +24,34 @@ struct ExpertSource {
   WeightSource down;  // [D, F]
 };
 
-// Every tensor of one layer. Fields that do not apply to the layer's kind have an empty name.
+// Every tensor of one layer. Fields that do not apply to the layer's kind are not present and have
+// an empty name.
 struct LayerSources {
-  WeightSource input_norm, attention_norm;  // vectors [D]; the second is post_attention_layernorm
-  WeightSource query_a, query_a_norm,
-      query_b;  // [q_latent, D], [q_latent], [H*(nope+rope), q_latent]
-  WeightSource kv_a, kv_a_norm,
-      kv_b;             // [kv_latent+rope, D], [kv_latent], [H*(nope+value), kv_latent]
-  WeightSource output;  // [D, H*value]
-  WeightSource index_query, index_key, index_weights;  // wq_b, wk, weights_proj
-  WeightSource index_key_norm, index_key_norm_bias;    // [index_width]
-  WeightSource dense_gate, dense_up, dense_down;  // dense MLP, or the shared experts of a MoE layer
-  WeightSource router, router_bias;               // [E, D], [E]
-  std::vector<ExpertSource> experts;              // E of them in a MoE layer
+  WeightSource input_norm;      // [D]
+  WeightSource attention_norm;  // [D], post_attention_layernorm
+
+  WeightSource query_a;       // [q_latent, D]
+  WeightSource query_a_norm;  // [q_latent]
+  WeightSource query_b;       // [H*(nope+rope), q_latent]
+  WeightSource kv_a;          // [kv_latent+rope, D]
+  WeightSource kv_a_norm;     // [kv_latent]
+  WeightSource kv_b;          // [H*(nope+value), kv_latent]
+  WeightSource output;        // [D, H*value]
+
+  WeightSource index_query;          // [index_heads*index_width, q_latent], wq_b
+  WeightSource index_key;            // [index_width, D], wk
+  WeightSource index_weights;        // [index_heads, D], weights_proj
+  WeightSource index_key_norm;       // [index_width]
+  WeightSource index_key_norm_bias;  // [index_width]
+
+  // The dense MLP, or the shared experts of a MoE layer.
+  WeightSource dense_gate;  // [width, D]
+  WeightSource dense_up;    // [width, D]
+  WeightSource dense_down;  // [D, width]
+
+  WeightSource router;                // [E, D], always plain
+  WeightSource router_bias;           // [E]
+  std::vector<ExpertSource> experts;  // E of them in a MoE layer
 };
 
 struct ModelSources {
@@ -44,8 +59,8 @@ struct ModelSources {
   WeightSource final_norm;  // [D]
   WeightSource head;        // [V, D]; the embedding itself if tied
   std::vector<LayerSources> layers;
-  std::vector<std::string>
-      ignored_tensors;  // present, not needed (MTP layer, indexers of shared layers, ...)
+  // Present in the files, but not needed: the MTP layer, indexers of shared layers, ...
+  std::vector<std::string> ignored_tensors;
 };
 
 struct FormatCount {

@@ -41,13 +41,13 @@ class TensorIndex {
   // folder: no separator, "..", absolute path or zero byte; the message does not tell what exists
   // outside), and each tensor must be where the index says; files named out-*.safetensors beside it
   // count as well. Without one, every *.safetensors of the folder, in bytewise order of names (at
-  // most 512). Throws Error: kNotFound    no such path, or no safetensors file in it kIncomplete
-  // the index names shards that are absent, or numbered shards (-00001-of-00003, out-00000) have
-  //              gaps: the message has the missing numbers, the shards found and, if an index gives
-  //              it, the first absent tensor
+  // most 512). Throws Error:
+  // kNotFound    no such path, or no safetensors file in it
+  // kIncomplete  the index names shards that are absent, or numbered shards (-00001-of-00003,
+  //              out-00000) have gaps: the message has the missing numbers, the shards found and,
+  //              if an index gives it, the first absent tensor
   // kFormat      a bad header (safetensors.h); the same tensor in two files (names both); format
-  // stamps that
-  //              contradict each other
+  //              stamps that contradict each other
   static TensorIndex open(const std::string &path);
   // The shards of `files` that are present; absent ones are left to the caller, who can say what
   // they lack.

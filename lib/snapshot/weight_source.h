@@ -23,8 +23,7 @@ enum class StoredFormat : uint8_t {
   kBF16,
   kFp8Block,  // one byte per weight, float32 scale per 128 x 128 block, partial blocks at the edges
   kInt8Row,   // signed byte, float32 scale per row
-  kInt4Row,   // ceil(I/2) bytes a row, low nibble = even column, value = nibble - 8; float32 scale
-              // per row
+  kInt4Row,  // ceil(I/2) bytes a row, low nibble = even column, value = nibble - 8; one scale a row
   kInt4Grouped,  // as kInt4Row; float32 scales [O][ceil(I/group)]
 };
 const char *stored_format_name(StoredFormat format) noexcept;  // "bf16", "int4-grouped", ...
