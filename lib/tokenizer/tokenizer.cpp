@@ -15,7 +15,7 @@
 namespace colibri {
 namespace {
 
-// Below this the cache costs more than it saves.
+// A cache of 512 KiB is made for texts of this size on; a short text repeats few pieces.
 constexpr size_t kCachedTextBytes = 16u << 10;
 constexpr size_t kCacheEntries = 8192;
 
