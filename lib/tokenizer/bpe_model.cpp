@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The merge loops. Short pieces are scanned for the lowest rank again and again, which is faster
-// than any structure while the piece fits in a cache line or two; long ones use a heap and a linked
-// list.
+// The merge loops. Short pieces are scanned for the lowest rank again and again, which needs two
+// small arrays and nothing else; long ones use a heap and a linked list.
 
 #include "lib/tokenizer/bpe_model.h"
 
