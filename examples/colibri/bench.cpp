@@ -16,6 +16,7 @@
 #include "examples/colibri/commands.h"
 #include "examples/colibri/json_output.h"
 #include "examples/colibri/model_options.h"
+#include "examples/colibri/number_list.h"
 #include "examples/colibri/terminal.h"
 
 namespace colibri::command {
@@ -23,7 +24,7 @@ namespace {
 
 struct Bench {
   ModelFlags model;
-  std::vector<uint32_t> slots = {1, 2, 4, 8};
+  std::vector<int32_t> slots = {1, 2, 4, 8};
   uint32_t n_tokens = 64;
   uint32_t n_prompt = 256;
   bool wants_json = false;
@@ -172,7 +173,8 @@ std::string make_table(const colibri_model_facts &facts, const std::vector<Measu
 }
 
 int run_bench(const Bench &bench) {
-  const uint32_t most_slots = *std::max_element(bench.slots.begin(), bench.slots.end());
+  const auto most_slots =
+      static_cast<uint32_t>(*std::max_element(bench.slots.begin(), bench.slots.end()));
   colibri_model_options options = make_model_options(bench.model);
   options.n_slots = most_slots;
   options.context_tokens = std::max(kShortPrompt + bench.n_tokens, bench.n_prompt + 1);
@@ -182,9 +184,10 @@ int run_bench(const Bench &bench) {
   measure(model.get(), 1, bench.n_prompt, 1, true);
   const Measurement prefill = measure(model.get(), 1, bench.n_prompt, 1, true);
   std::vector<Measurement> decode;
-  for (const uint32_t n_slots : bench.slots) {
+  for (const int32_t n_slots : bench.slots) {
     line.show("decoding with " + std::to_string(n_slots) + " slots");
-    decode.push_back(measure(model.get(), n_slots, kShortPrompt, bench.n_tokens, false));
+    decode.push_back(
+        measure(model.get(), static_cast<uint32_t>(n_slots), kShortPrompt, bench.n_tokens, false));
     if (is_interrupted()) return kExitInterrupted;
   }
   line.clear();
@@ -199,13 +202,9 @@ void add_bench(CLI::App &app, Run *run) {
   CLI::App *sub = app.add_subcommand("bench", "Measure tokens per second");
   const auto bench = std::make_shared<Bench>();
   add_model_path(*sub, &bench->model, ModelArgument::kPositional);
-  sub->add_option("--slots", bench->slots,
-                  "Numbers of sequences decoded at once; the first is the measure of all")
-      ->delimiter(',')
-      ->expected(1)
-      ->check(CLI::Range(1, 512))
-      ->type_name("N,N,..")
-      ->capture_default_str();
+  add_number_list(
+      *sub, "--slots", 1, &bench->slots,
+      "Numbers of sequences decoded at once; the first is the measure of all [1,2,4,8]");
   sub->add_option("--tokens", bench->n_tokens, "Tokens to decode in every slot")
       ->check(CLI::Range(2, 1 << 20))
       ->type_name("N")

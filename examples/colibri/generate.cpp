@@ -7,9 +7,9 @@
 #include <stdexcept>
 
 #include "examples/colibri/commands.h"
-#include "examples/colibri/ids_option.h"
 #include "examples/colibri/json_output.h"
 #include "examples/colibri/model_options.h"
+#include "examples/colibri/number_list.h"
 #include "examples/colibri/prompt_text.h"
 #include "examples/colibri/request_runner.h"
 #include "examples/colibri/terminal.h"

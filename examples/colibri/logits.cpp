@@ -6,10 +6,10 @@
 #include <memory>
 
 #include "examples/colibri/commands.h"
-#include "examples/colibri/ids_option.h"
 #include "examples/colibri/logits_pass.h"
 #include "examples/colibri/model_options.h"
 #include "examples/colibri/npy_writer.h"
+#include "examples/colibri/number_list.h"
 #include "examples/colibri/terminal.h"
 
 namespace colibri::command {

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "examples/colibri/commands.h"
-#include "examples/colibri/ids_option.h"
 #include "examples/colibri/json_output.h"
 #include "examples/colibri/model_options.h"
+#include "examples/colibri/number_list.h"
 #include "examples/colibri/prompt_text.h"
 #include "examples/colibri/terminal.h"
 #include "examples/colibri/text_input.h"
@@ -48,7 +48,7 @@ int run_tokenize(const Tokenize &tokenize) {
     json.begin_object().member("ids", std::span<const int32_t>(ids)).end_object();
     print(json.text() + "\n");
   } else {
-    print(join_ids(ids) + "\n");
+    print(join_numbers(ids) + "\n");
   }
   return 0;
 }

@@ -19,14 +19,20 @@ class Chat(CommandTest):
                 self.assertEqual((result["text"], result["finish"]), (expected["text"], "stop"))
 
     def test_a_conversation_keeps_what_was_said_until_reset(self):
-        expected = reference("chat_turns")
-        system, first, answer, second = (message["content"] for message in expected["messages"])
-        once = self.run_well("chat", TINY, "--system", system, "--once", first).rstrip("\n")
-        self.assertEqual(once, answer)
+        system, first, second = "Answer in short sentences.", "Hello!", "What does the cow say?"
+        opening = f"[gMASK]<sop><|system|>{system}"
+        alone = self.answer(f"{opening}<|user|>{first}")
+        behind = self.answer(f"{opening}<|user|>{first}<|assistant|><think></think>{alone}<|user|>{second}")
         lines = self.run_well("chat", TINY, "--system", system, text=f"{first}\n{second}\n".encode())
-        self.assertEqual(lines, f"{answer}\n{expected['text']}\n")
-        again = self.run_well("chat", TINY, "--system", system, text=f"{second}\n/reset\n{first}\n/quit\nx\n".encode())
-        self.assertEqual(again.splitlines()[-1], answer)
+        self.assertEqual(lines, f"{alone}\n{behind}\n")
+        again = self.run_well("chat", TINY, "--system", system,
+                              text=f"{second}\n/reset\n\n{first}\n/quit\nx\n".encode())
+        self.assertEqual(again.splitlines()[1:], [alone])
+
+    def answer(self, conversation):
+        """What the model says behind a conversation that is spelled out."""
+        return self.run_json("generate", f"{conversation}<|assistant|><think></think>", "--raw", "--special", "--json",
+                             "--model", TINY)["text"]
 
     def test_the_embedded_model_talks(self):
         self.assertGreater(len(self.run_well("chat", "--once", "Hello!")), 3)
