@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A C11 program over the public headers alone: opens a model, generates 16 tokens and prints the text, as the README
- * shows it. Fails with a message if any call fails or if nothing was generated.
+ * A C11 program over the public headers alone: opens a model, generates 16 tokens and prints the
+ * text, as the README shows it. Fails with a message if any call fails or if nothing was generated.
  */
 #include <colibri/colibri.h>
 #include <stdio.h>
