@@ -219,7 +219,6 @@ void ExpertCache::Impl::begin(VisitState &visit, uint32_t layer,
   visit.next_queued = nullptr;
   (last_queued == nullptr ? first_queued : last_queued->next_queued) = &visit;
   last_queued = &visit;
-  start_reads();
 }
 
 // Appends an outcome to what next() hands out. A ready expert is pinned for the visit.
@@ -362,6 +361,7 @@ void ExpertCache::Visit::begin(uint32_t layer, std::span<const int32_t> experts)
   Impl &cache = state_->cache;
   const std::lock_guard<std::mutex> lock(cache.mutex);
   cache.abandon(*state_);
+  cache.trim();
   cache.begin(*state_, layer, experts);
   cache.start_reads();
 }

@@ -95,8 +95,8 @@ class ExpertCache {
   };
 
   ExpertCacheStats stats() const noexcept;
-  // Lowers or raises the budget; evicts at once what is not in use. Throws Error(kBudget) below the
-  // largest expert.
+  // Lowers or raises the budget; evicts at once what is not in use. Throws Error: kBudget (below
+  // the largest expert), kMemory; the old budget then stays.
   void set_budget(uint64_t budget_bytes);
   bool is_resident(ExpertId id) const noexcept;
 

@@ -15,16 +15,38 @@ namespace {
 std::atomic<uint64_t> n_allocations{0};
 }  // namespace
 
-void *operator new(std::size_t bytes) {
+// All forms, so that none of them meets the allocator of a sanitizer on the other side.
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept {
   ++n_allocations;
-  void *memory = std::malloc(bytes == 0 ? 1 : bytes);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void *operator new(std::size_t bytes) {
+  void *memory = operator new(bytes, std::nothrow);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
+}
+void *operator new[](std::size_t bytes) {
+  return operator new(bytes);
+}
+void *operator new[](std::size_t bytes, const std::nothrow_t &) noexcept {
+  return operator new(bytes, std::nothrow);
 }
 void operator delete(void *memory) noexcept {
   std::free(memory);
 }
 void operator delete(void *memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void *memory, const std::nothrow_t &) noexcept {
+  std::free(memory);
+}
+void operator delete[](void *memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void *memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void *memory, const std::nothrow_t &) noexcept {
   std::free(memory);
 }
 
