@@ -135,7 +135,7 @@ TokenFinder::Match TokenFinder::match_at(std::string_view text, size_t position,
 void TokenFinder::split(std::string_view text, ControlTokens control,
                         FunctionRef<void(const TokenPart &part)> visit) const {
   size_t done = 0;
-  size_t i = is_empty() || control == ControlTokens::kNone ? text.size() : 0;
+  size_t i = is_empty() || control == ControlTokens::kPlain ? text.size() : 0;
   while (i < text.size()) {
     if (roots_[static_cast<uint8_t>(text[i])] < 0) {
       ++i;

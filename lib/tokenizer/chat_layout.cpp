@@ -39,7 +39,7 @@ class GlmWriter {
 
   void write_turn(std::string_view role, std::string_view text) {
     write_control(role);
-    tokenizer_.encode(text, ControlTokens::kNone, &ids_);
+    tokenizer_.encode(text, ControlTokens::kPlain, &ids_);
   }
 
   // Reasoning inside the answer's text wins over the separate one; it is kept after the last user
@@ -56,9 +56,9 @@ class GlmWriter {
     }
     write_control("<|assistant|>");
     write_control(kThinkBegin);
-    if (keeps_reasoning) tokenizer_.encode(reasoning, ControlTokens::kNone, &ids_);
+    if (keeps_reasoning) tokenizer_.encode(reasoning, ControlTokens::kPlain, &ids_);
     write_control(kThinkEnd);
-    tokenizer_.encode(text, ControlTokens::kPlain, &ids_);
+    tokenizer_.encode(text, ControlTokens::kNotSpecial, &ids_);
   }
 
   void write_tool(std::string_view text, bool is_first_of_run) {

@@ -18,10 +18,9 @@ namespace colibri {
 
 // What encode() does with text that spells an added token.
 enum class ControlTokens : uint8_t {
-  kPlain,  // tokens marked special are read as plain text; added tokens that are not special still
-           // match
-  kAllowed,  // all added tokens match
-  kNone,     // no added token matches, special or not: the text of a user stays text
+  kPlain,       // no added token matches, special or not: the text of a user stays text
+  kNotSpecial,  // tokens marked special are read as plain text; other added tokens match
+  kAllowed,     // all added tokens match
 };
 
 constexpr uint64_t kMaxTextBytes = 1ull << 30;

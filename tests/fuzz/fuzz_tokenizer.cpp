@@ -54,7 +54,7 @@ void use(const Tokenizer &tokenizer) {
   };
   for (const std::string_view text : texts) {
     for (const ControlTokens control :
-         {ControlTokens::kPlain, ControlTokens::kAllowed, ControlTokens::kNone}) {
+         {ControlTokens::kNotSpecial, ControlTokens::kAllowed, ControlTokens::kPlain}) {
       std::vector<int32_t> ids;
       tokenizer.encode(text, control, &ids);
       check_ids(tokenizer, ids);

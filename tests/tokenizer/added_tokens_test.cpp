@@ -51,9 +51,9 @@ TEST_CASE("added tokens are found leftmost, longest, with their flags") {
   for (const auto &[text, allowed, plain] : cases) {
     CAPTURE(text);
     CHECK(encode(*tokenizer, text, ControlTokens::kAllowed) == allowed);
-    CHECK(encode(*tokenizer, text, ControlTokens::kPlain) == plain);
+    CHECK(encode(*tokenizer, text, ControlTokens::kNotSpecial) == plain);
   }
-  CHECK(encode(*tokenizer, "xxxx<l>ab", ControlTokens::kNone) == Ids{3, 3, 3, 3, 0, 1});
+  CHECK(encode(*tokenizer, "xxxx<l>ab", ControlTokens::kPlain) == Ids{3, 3, 3, 3, 0, 1});
 }
 
 TEST_CASE("normalised tokens are found after normalisation, the others before") {

@@ -34,7 +34,7 @@ std::string tiny_cases_path();
 std::optional<std::string> find_vocabulary_folder(const std::string &name);
 
 std::vector<int32_t> encode(const Tokenizer &tokenizer, std::string_view text,
-                            ControlTokens control = ControlTokens::kPlain);
+                            ControlTokens control = ControlTokens::kNotSpecial);
 std::string decode(const Tokenizer &tokenizer, const std::vector<int32_t> &ids,
                    bool skip_special = false);
 

@@ -37,11 +37,11 @@ TEST_CASE("text that spells control tokens becomes them only when that is allowe
   const std::string text = "<|user|>Hi<think>";
   CHECK(encode(*tokenizer, text, ControlTokens::kAllowed).front() ==
         tokenizer->find_token("<|user|>"));
-  for (const int32_t id : encode(*tokenizer, text, ControlTokens::kPlain)) {
+  for (const int32_t id : encode(*tokenizer, text, ControlTokens::kNotSpecial)) {
     CHECK_FALSE(tokenizer->is_special(id));
   }
-  CHECK(encode(*tokenizer, text, ControlTokens::kPlain).back() == tokenizer->find_token("<think>"));
-  for (const int32_t id : encode(*tokenizer, text, ControlTokens::kNone)) CHECK(id < 2028);
+  CHECK(encode(*tokenizer, text, ControlTokens::kNotSpecial).back() == tokenizer->find_token("<think>"));
+  for (const int32_t id : encode(*tokenizer, text, ControlTokens::kPlain)) CHECK(id < 2028);
 }
 
 TEST_CASE("a tokenizer answers what it is asked about its tokens") {
@@ -149,7 +149,7 @@ TEST_CASE("a text above the limit is refused before it is read") {
   const char byte = 'a';
   try {
     // The view is longer than what it points to; the check comes first.
-    tokenizer->encode(std::string_view(&byte, kMaxTextBytes + 1), ControlTokens::kPlain, &ids);
+    tokenizer->encode(std::string_view(&byte, kMaxTextBytes + 1), ControlTokens::kNotSpecial, &ids);
     FAIL("not refused");
   } catch (const Error &error) {
     CHECK(error.status().code() == StatusCode::kArgument);
