@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "lib/snapshot/hash.h"
 #include "lib/snapshot/json.h"
 #include "lib/snapshot/printable.h"
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/file.h"
+#include "lib/snapshot/hash.h"
 #include "lib/snapshot/safetensors.h"
 #include "lib/snapshot/snapshot_files.h"
 
@@ -32,6 +33,15 @@ struct ShardFile {
   std::unique_ptr<Reader> reader;
   uint64_t header_hash;
   uint64_t n_tensors;
+};
+
+// Hashes names in the tables of a TensorIndex. The seed is an address, so that nobody can prepare
+// names that collide. Not noexcept on purpose: libstdc++ then keeps each hash beside its name
+// instead of computing it again.
+struct TensorNameHash {
+  using is_transparent = void;
+  uint64_t seed = hash_bytes({}, reinterpret_cast<uintptr_t>(this));
+  size_t operator()(std::string_view name) const { return hash_bytes(name, seed); }
 };
 
 class TensorIndex {
@@ -85,14 +95,8 @@ class TensorIndex {
   Status read(const TensorInfo &info, void *destination) const noexcept;
 
  private:
-  struct NameHash {
-    using is_transparent = void;
-    size_t operator()(std::string_view name) const noexcept {
-      return std::hash<std::string_view>()(name);
-    }
-  };
   template <typename Value>
-  using NameMap = std::unordered_map<std::string, Value, NameHash, std::equal_to<>>;
+  using NameMap = std::unordered_map<std::string, Value, TensorNameHash, std::equal_to<>>;
 
   TensorIndex() = default;
   void add_shard(std::unique_ptr<Reader> reader);
