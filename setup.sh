@@ -105,7 +105,7 @@ check_format() { source_files | xargs -0 clang-format --dry-run --Werror; }
 
 lint() {
   configure build-test -DCOLIBRI_WERROR=ON || return 1
-  find lib cpu examples/colibri -name '*.cpp' -print0 | sort -z |
+  find lib cpu -name '*.cpp' -print0 | sort -z |
     xargs -0 -P "$jobs" -n 4 clang-tidy --quiet -p build-test 2> >(grep -v -E 'warnings? (generated|treated)|^Suppressed|^Use -header' >&2)
 }
 
@@ -122,7 +122,8 @@ sanitizer_tests() {
     -DCMAKE_CXX_FLAGS="-O1 -g1" -DCMAKE_C_FLAGS="-O1 -g1" || return 1
   # shellcheck disable=SC2086
   ninja -C "build-$kind" -j "$jobs" $targets &&
-    ctest --test-dir "build-$kind" --output-on-failure -j "$jobs" -R "^(${targets// /|}): "
+    TSAN_OPTIONS="suppressions='$PWD/tests/support/tsan.supp'" \
+      ctest --test-dir "build-$kind" --output-on-failure -j "$jobs" -R "^(${targets// /|}): "
 }
 
 failed_parts=""

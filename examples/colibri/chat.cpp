@@ -51,7 +51,7 @@ class Conversation {
   RequestResult answer(const std::string &text) {
     messages_.push_back({COLIBRI_ROLE_USER, text});
     try {
-      const RequestResult result =
+      RequestResult result =
           run_request(scheduler_, encode(), chat_.generation, [this](const auto &event) {
             if (!chat_.wants_json) print_event(event);
           });
