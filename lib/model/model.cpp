@@ -28,6 +28,7 @@ ScratchShape scratch_shape(const ModelConfig &config, uint32_t max_rows, uint32_
   shape.expert_width = config.expert_width;
   shape.n_experts_per_token = config.n_experts_per_token;
   shape.max_context = capacity;
+  shape.n_experts = config.n_experts;
   return shape;
 }
 
