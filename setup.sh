@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# One door to everything: builds, runs, tests. Installs what is missing with apt where it may; otherwise it
-# prints the line that does. Builds happen in build*/ beside this file, never among the sources.
+# One door to everything: builds, runs, tests. Installs what is missing with apt where it may;
+# otherwise it prints the line that does. Builds happen in build*/ beside this file.
 #
 # Environment: COLIBRI_BUILD_DIR  build folder of `run` and `build` [build]
 #              COLIBRI_JOBS       compilations at once [number of processors]
@@ -11,13 +11,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 export LC_ALL=C.UTF-8
 export HOME="${HOME:-/tmp}"
 
-readonly build_packages="cmake ninja-build g++ pkg-config libtbb-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev libcli11-dev"
+readonly build_packages="cmake ninja-build g++ pkg-config libtbb-dev nlohmann-json3-dev \
+libpcre2-dev libutf8proc-dev libcli11-dev"
 readonly test_packages="catch2 python3 clang-format clang-tidy"
 readonly build_dir="${COLIBRI_BUILD_DIR:-build}"
 readonly jobs="${COLIBRI_JOBS:-$(nproc)}"
 
-# Test programs of the sanitizer builds: what reads hostile bytes, what owns memory, what has threads.
-readonly asan_targets="test_base test_snapshot test_tokenizer test_cpu test_residency test_model test_runtime test_capi"
+# Test programs of the sanitizer builds: what reads hostile bytes, owns memory, has threads.
+readonly asan_targets="test_base test_snapshot test_tokenizer test_cpu test_residency test_model \
+test_runtime test_capi"
 readonly tsan_targets="test_base test_residency test_runtime test_capi"
 
 say() { printf '%s\n' "$*" >&2; }
@@ -25,7 +27,7 @@ fail() { say "setup.sh: $*"; exit 1; }
 
 show_help() {
   cat <<'HELP'
-./setup.sh run [PROMPT [OPTIONS]]  build what is needed and let the demonstration model continue PROMPT
+./setup.sh run [PROMPT [OPTIONS]]  build what is needed and let a small model continue PROMPT
 ./setup.sh chat [OPTIONS]          the same, as a conversation
 ./setup.sh build                   build the library and the colibri command
 ./setup.sh test                    all that CI checks: tests, layout, lint, sanitizer builds
@@ -38,7 +40,8 @@ HELP
 missing_packages() {
   local package missing=""
   for package in "$@"; do
-    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=" $package"
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+      missing+=" $package"
   done
   printf '%s' "$missing"
 }
@@ -46,7 +49,7 @@ missing_packages() {
 # Installs the packages that are not there. Nothing is asked and nothing is removed.
 need_packages() {
   if ! command -v dpkg-query >/dev/null; then
-    command -v cmake >/dev/null && command -v ninja >/dev/null && command -v pkg-config >/dev/null && return
+    command -v cmake >/dev/null && command -v ninja >/dev/null && return
     fail "this is no Debian; install what these Debian packages hold, then run again: $*"
   fi
   local missing
@@ -56,7 +59,8 @@ need_packages() {
   if [ "$(id -u)" -ne 0 ]; then
     sudo="sudo"
     if ! command -v sudo >/dev/null || { [ ! -t 0 ] && ! sudo -n true 2>/dev/null; }; then
-      fail "packages are missing; run this line as root, then this script again: apt-get install -y --no-install-recommends$missing"
+      fail "packages are missing; run this line as root, then this script again:" \
+        "apt-get install -y --no-install-recommends$missing"
     fi
   fi
   say "Installing$missing"
@@ -98,7 +102,8 @@ run() {
 }
 
 source_files() {
-  find include lib cpu examples tests \( -name '*.h' -o -name '*.c' -o -name '*.cpp' \) -print0 | sort -z
+  find include lib cpu examples tests \( -name '*.h' -o -name '*.c' -o -name '*.cpp' \) -print0 |
+    sort -z
 }
 
 check_format() { source_files | xargs -0 clang-format --dry-run --Werror; }
@@ -106,7 +111,8 @@ check_format() { source_files | xargs -0 clang-format --dry-run --Werror; }
 lint() {
   configure build-test -DCOLIBRI_WERROR=ON || return 1
   find lib cpu -name '*.cpp' -print0 | sort -z |
-    xargs -0 -P "$jobs" -n 4 clang-tidy --quiet -p build-test 2> >(grep -v -E 'warnings? (generated|treated)|^Suppressed|^Use -header' >&2)
+    xargs -0 -P "$jobs" -n 4 clang-tidy --quiet -p build-test \
+      2> >(grep -v -E 'warnings? (generated|treated)|^Suppressed|^Use -header' >&2)
 }
 
 run_tests() {
@@ -114,12 +120,12 @@ run_tests() {
     ctest --test-dir build-test --output-on-failure -j "$jobs"
 }
 
-# sanitizer_tests KIND TARGETS: builds these test programs with a sanitizer and runs them. -O1 keeps them quick,
-# assertions stay on.
+# sanitizer_tests KIND TARGETS: builds these test programs with a sanitizer and runs them. -O1 keeps
+# them quick, assertions stay on.
 sanitizer_tests() {
   local kind=$1 targets=$2
-  configure "build-$kind" -DCOLIBRI_SANITIZE="$kind" -DCOLIBRI_EXAMPLES=OFF -DCMAKE_BUILD_TYPE=None \
-    -DCMAKE_CXX_FLAGS="-O1 -g1" -DCMAKE_C_FLAGS="-O1 -g1" || return 1
+  configure "build-$kind" -DCOLIBRI_SANITIZE="$kind" -DCOLIBRI_EXAMPLES=OFF \
+    -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DCMAKE_C_FLAGS="-O1 -g1" || return 1
   # shellcheck disable=SC2086
   ninja -C "build-$kind" -j "$jobs" $targets &&
     TSAN_OPTIONS="suppressions='$PWD/tests/support/tsan.supp'" \
@@ -145,8 +151,8 @@ run_ci() {
   part "layout (clang-format)" check_format
   part "tests" run_tests
   part "lint (clang-tidy)" lint
-  part "tests with address and undefined-behaviour sanitizers" sanitizer_tests address "$asan_targets"
-  part "tests with thread sanitizer" sanitizer_tests thread "$tsan_targets"
+  part "address and undefined-behaviour sanitizers" sanitizer_tests address "$asan_targets"
+  part "thread sanitizer" sanitizer_tests thread "$tsan_targets"
   printf '\n'
   [ -z "$failed_parts" ] || fail "failed:$failed_parts"
   printf 'All parts passed in %d s\n' "$SECONDS"

@@ -14,7 +14,9 @@ class Chat(CommandTest):
                 expected = reference(name)
                 question = expected["messages"][0]["content"]
                 self.assertIsNotNone(expected["stop_at"])
-                self.assertEqual(self.run_well("chat", TINY, "--once", question), expected["text"] + "\n")
+                self.assertEqual(
+                    self.run_well("chat", TINY, "--once", question), expected["text"] + "\n"
+                )
                 result = self.run_json("chat", "--model", TINY, "--once", question, "--json")
                 self.assertEqual((result["text"], result["finish"]), (expected["text"], "stop"))
 
@@ -22,17 +24,33 @@ class Chat(CommandTest):
         system, first, second = "Answer in short sentences.", "Hello!", "What does the cow say?"
         opening = f"[gMASK]<sop><|system|>{system}"
         alone = self.answer(f"{opening}<|user|>{first}")
-        behind = self.answer(f"{opening}<|user|>{first}<|assistant|><think></think>{alone}<|user|>{second}")
-        lines = self.run_well("chat", TINY, "--system", system, text=f"{first}\n{second}\n".encode())
+        behind = self.answer(
+            f"{opening}<|user|>{first}<|assistant|><think></think>{alone}<|user|>{second}"
+        )
+        lines = self.run_well(
+            "chat", TINY, "--system", system, text=f"{first}\n{second}\n".encode()
+        )
         self.assertEqual(lines, f"{alone}\n{behind}\n")
-        again = self.run_well("chat", TINY, "--system", system,
-                              text=f"{second}\n/reset\n\n{first}\n/quit\nx\n".encode())
+        again = self.run_well(
+            "chat",
+            TINY,
+            "--system",
+            system,
+            text=f"{second}\n/reset\n\n{first}\n/quit\nx\n".encode(),
+        )
         self.assertEqual(again.splitlines()[1:], [alone])
 
     def answer(self, conversation):
         """What the model says behind a conversation that is spelled out."""
-        return self.run_json("generate", f"{conversation}<|assistant|><think></think>", "--raw", "--special", "--json",
-                             "--model", TINY)["text"]
+        return self.run_json(
+            "generate",
+            f"{conversation}<|assistant|><think></think>",
+            "--raw",
+            "--special",
+            "--json",
+            "--model",
+            TINY,
+        )["text"]
 
     def test_the_embedded_model_talks(self):
         self.assertGreater(len(self.run_well("chat", "--once", "Hello!")), 3)
@@ -41,7 +59,9 @@ class Chat(CommandTest):
         self.assertIn("/reset", self.run_well("chat", TINY_INT4, text=b"/help\n"))
 
     def test_a_model_without_tokenizer_is_refused(self):
-        self.assertIn("tokenizer", self.run_badly(1, "chat", GOLDEN / "glm_moe_dsa-sparse", "--once", "x"))
+        self.assertIn(
+            "tokenizer", self.run_badly(1, "chat", GOLDEN / "glm_moe_dsa-sparse", "--once", "x")
+        )
 
 
 if __name__ == "__main__":

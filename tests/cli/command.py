@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs the colibri command for the tests of this folder, and names the models they use. No run has a terminal, so
-# a successful one must leave stderr empty; that is checked for every run.
+# Runs the colibri command for the tests of this folder, and names the models they use. No run has
+# a terminal, so a successful one must leave stderr empty; that is checked for every run.
 
 import json
 import os
@@ -19,14 +19,21 @@ GOLDEN = SOURCE / "tests/golden/data"
 
 
 def start(*arguments, **options):
-    return subprocess.Popen([COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            **options)
+    return subprocess.Popen(
+        [COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+    )
 
 
 def run_any(*arguments, text=b""):
     """Runs to the end, whatever the exit code."""
-    return subprocess.run([COMMAND, *map(str, arguments)], input=text, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=300, check=False)
+    return subprocess.run(
+        [COMMAND, *map(str, arguments)],
+        input=text,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=300,
+        check=False,
+    )
 
 
 def reference(name):

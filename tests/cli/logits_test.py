@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# colibri logits: agreement with the golden files, and equal bytes whatever chunk, threads, kernel set and budget.
+# colibri logits: agreement with the golden files, and equal bytes whatever chunk, threads, kernel
+# set and budget.
 
 import json
 import unittest
@@ -8,8 +9,15 @@ import unittest
 from arrays import largest_difference, read_npy, read_safetensors
 from command import GOLDEN, TINY_INT4, CommandTest, join, run_any
 
-CASES = ["glm_moe_dsa-dense-index", "glm_moe_dsa-sparse", "glm_moe_dsa-fp8", "glm_moe_dsa-int4g64",
-         "glm_moe_dsa-int4row", "glm_moe_dsa-int8row", "glm_moe_dsa-mtp"]
+CASES = [
+    "glm_moe_dsa-dense-index",
+    "glm_moe_dsa-sparse",
+    "glm_moe_dsa-fp8",
+    "glm_moe_dsa-int4g64",
+    "glm_moe_dsa-int4row",
+    "glm_moe_dsa-int8row",
+    "glm_moe_dsa-mtp",
+]
 
 
 class Logits(CommandTest):
@@ -26,8 +34,12 @@ class Logits(CommandTest):
             for prompt in [0, 2]:
                 with self.subTest(case=case, prompt=prompt):
                     ids = read_safetensors(folder / "golden.safetensors", f"prompt.{prompt}.ids")[1]
-                    shape, expected = read_safetensors(folder / "golden.safetensors", f"prompt.{prompt}.logits")
-                    out = self.write(GOLDEN / case, ids, "--activations", "float", "--latent-norm-eps", "1e-6")
+                    shape, expected = read_safetensors(
+                        folder / "golden.safetensors", f"prompt.{prompt}.logits"
+                    )
+                    out = self.write(
+                        GOLDEN / case, ids, "--activations", "float", "--latent-norm-eps", "1e-6"
+                    )
                     found_shape, found = read_npy(out)
                     self.assertEqual(list(found_shape), shape)
                     self.assertLess(largest_difference(found, expected), tolerance)
@@ -35,7 +47,9 @@ class Logits(CommandTest):
     def test_the_default_epsilon_is_that_of_the_config(self):
         folder = GOLDEN / "glm_moe_dsa-dense-index"
         ids = read_safetensors(folder / "golden/golden.safetensors", "prompt.2.ids")[1]
-        expected = read_safetensors(folder / "golden/golden.safetensors", "prompt.2.logits_latent_eps")[1]
+        expected = read_safetensors(
+            folder / "golden/golden.safetensors", "prompt.2.logits_latent_eps"
+        )[1]
         found = read_npy(self.write(folder, ids, "--activations", "float"))[1]
         self.assertLess(largest_difference(found, expected), 6e-4)
 
@@ -43,8 +57,16 @@ class Logits(CommandTest):
         for model in [GOLDEN / "glm_moe_dsa-int4g64", TINY_INT4]:
             ids = list(range(3, 200, 3))
             expected = self.write(model, ids).read_bytes()
-            for flags in [("--chunk", "1"), ("--chunk", "3"), ("--chunk", "7"), ("--chunk", "4096"),
-                          ("--threads", "1"), ("--threads", "2"), ("--threads", "5"), ("--isa", "ref")]:
+            for flags in [
+                ("--chunk", "1"),
+                ("--chunk", "3"),
+                ("--chunk", "7"),
+                ("--chunk", "4096"),
+                ("--threads", "1"),
+                ("--threads", "2"),
+                ("--threads", "5"),
+                ("--isa", "ref"),
+            ]:
                 with self.subTest(model=model.name, flags=flags):
                     self.assertEqual(self.write(model, ids, *flags).read_bytes(), expected)
 
@@ -66,14 +88,21 @@ class Logits(CommandTest):
         plan = self.run_json("plan", TINY_INT4, "--context", "100", "--chunk", "16", "--json")
         budget = plan["minimum_bytes"] + (1 << 20)
         self.assertLess(budget, plan["full_bytes"])
-        self.assertEqual(self.write(TINY_INT4, ids, "--chunk", "16", "--ram-budget", budget).read_bytes(), expected)
+        self.assertEqual(
+            self.write(TINY_INT4, ids, "--chunk", "16", "--ram-budget", budget).read_bytes(),
+            expected,
+        )
 
     def test_float_activations_differ_from_int8(self):
         ids = list(range(1, 40))
-        self.assertEqual(self.write(TINY_INT4, ids).read_bytes(),
-                         self.write(TINY_INT4, ids, "--activations", "int8").read_bytes())
-        self.assertNotEqual(self.write(TINY_INT4, ids).read_bytes(),
-                            self.write(TINY_INT4, ids, "--activations", "float").read_bytes())
+        self.assertEqual(
+            self.write(TINY_INT4, ids).read_bytes(),
+            self.write(TINY_INT4, ids, "--activations", "int8").read_bytes(),
+        )
+        self.assertNotEqual(
+            self.write(TINY_INT4, ids).read_bytes(),
+            self.write(TINY_INT4, ids, "--activations", "float").read_bytes(),
+        )
 
     def test_a_failed_run_leaves_no_file(self):
         out = self.folder / "x.npy"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# colibri perplexity: windows, strides, and the loss against one computed here from the logits command.
+# colibri perplexity: windows, strides, and the loss against one computed here from the logits
+# command.
 
 import math
 import unittest
@@ -13,8 +14,12 @@ class Perplexity(CommandTest):
     def setUp(self):
         super().setUp()
         self.text = self.folder / "text.txt"
-        self.text.write_text((TINY / "validation.txt").read_text(encoding="utf-8")[:1500], encoding="utf-8")
-        self.ids = self.run_json("tokenize", TINY_INT4, "--file", self.text, "--special", "--json")["ids"]
+        self.text.write_text(
+            (TINY / "validation.txt").read_text(encoding="utf-8")[:1500], encoding="utf-8"
+        )
+        self.ids = self.run_json("tokenize", TINY_INT4, "--file", self.text, "--special", "--json")[
+            "ids"
+        ]
 
     def measure(self, *flags):
         return self.run_json("perplexity", TINY_INT4, "--text", self.text, "--json", *flags)
@@ -26,14 +31,14 @@ class Perplexity(CommandTest):
         (_, width), values = read_npy(out)
         losses = []
         for position, token in enumerate(window[1:]):
-            row = values[position * width:(position + 1) * width]
+            row = values[position * width : (position + 1) * width]
             largest = max(row)
             losses.append(math.log(sum(math.exp(x - largest) for x in row)) + largest - row[token])
         return losses
 
     def test_windows_side_by_side_predict_all_but_their_first_token(self):
         result = self.measure("--window", "64")
-        windows = [self.ids[i:i + 64] for i in range(0, len(self.ids), 64)]
+        windows = [self.ids[i : i + 64] for i in range(0, len(self.ids), 64)]
         windows = [window for window in windows if len(window) > 1]
         losses = [loss for window in windows for loss in self.losses(window)]
         self.assertEqual(result["windows"], len(windows))
@@ -47,7 +52,7 @@ class Perplexity(CommandTest):
         losses = self.losses(self.ids[:64])
         begin = 48
         while begin + 16 < len(self.ids):
-            losses += self.losses(self.ids[begin:begin + 64])[15:]
+            losses += self.losses(self.ids[begin : begin + 64])[15:]
             begin += 48
         self.assertEqual(result["tokens_predicted"], len(self.ids) - 1)
         self.assertEqual(result["tokens_predicted"], len(losses))

@@ -16,7 +16,9 @@ class Tokenize(CommandTest):
         self.assertGreater(len(cases), 10)
         for case in cases:
             with self.subTest(case["text"]):
-                ids = self.run_json("tokenize", TINY, "--special", "--json", "--", case["text"])["ids"]
+                ids = self.run_json("tokenize", TINY, "--special", "--json", "--", case["text"])[
+                    "ids"
+                ]
                 self.assertEqual(ids, case["ids"])
                 if ids:
                     text = self.run_json("detokenize", TINY, "--ids", join(ids), "--json")["text"]
@@ -28,15 +30,24 @@ class Tokenize(CommandTest):
         file.write_text(text, encoding="utf-8")
         expected = self.run_json("tokenize", TINY_INT4, text, "--json")
         self.assertEqual(list(expected), ["ids"])
-        self.assertEqual(self.run_json("tokenize", TINY_INT4 / "tokenizer.json", text, "--json"), expected)
+        self.assertEqual(
+            self.run_json("tokenize", TINY_INT4 / "tokenizer.json", text, "--json"), expected
+        )
         self.assertEqual(self.run_json("tokenize", TINY_INT4, "--file", file, "--json"), expected)
-        self.assertEqual(self.run_json("tokenize", TINY_INT4, "--file", "-", "--json", text=text.encode()), expected)
+        self.assertEqual(
+            self.run_json("tokenize", TINY_INT4, "--file", "-", "--json", text=text.encode()),
+            expected,
+        )
         self.assertEqual(self.run_json("tokenize", "--model", TINY_INT4, text, "--json"), expected)
         self.assertEqual(self.run_well("tokenize", TINY_INT4, text), join(expected["ids"]) + "\n")
-        self.assertEqual(self.run_well("detokenize", TINY_INT4, "--ids", join(expected["ids"])), text + "\n")
+        self.assertEqual(
+            self.run_well("detokenize", TINY_INT4, "--ids", join(expected["ids"])), text + "\n"
+        )
 
     def test_control_tokens_are_recognised_only_when_asked(self):
-        self.assertEqual(len(self.run_json("tokenize", TINY_INT4, "<|user|>", "--special", "--json")["ids"]), 1)
+        self.assertEqual(
+            len(self.run_json("tokenize", TINY_INT4, "<|user|>", "--special", "--json")["ids"]), 1
+        )
         plain = self.run_json("tokenize", TINY_INT4, "<|user|>", "--json")["ids"]
         self.assertGreater(len(plain), 1)
         self.assertEqual(self.run_well("detokenize", TINY_INT4, "--ids", join(plain)), "<|user|>\n")

@@ -6,7 +6,17 @@ import unittest
 
 from command import TINY_INT4, CommandTest, run_any
 
-SUBCOMMANDS = ["generate", "chat", "inspect", "plan", "tokenize", "detokenize", "logits", "perplexity", "bench"]
+SUBCOMMANDS = [
+    "generate",
+    "chat",
+    "inspect",
+    "plan",
+    "tokenize",
+    "detokenize",
+    "logits",
+    "perplexity",
+    "bench",
+]
 
 
 class Usage(CommandTest):
@@ -19,17 +29,32 @@ class Usage(CommandTest):
 
     def test_bad_use_ends_with_2_and_one_line(self):
         cases = [
-            [], ["nonsense"], ["generate"], ["generate", "--nonsense", "x"], ["generate", "x", "--tokens", "many"],
-            ["generate", "x", "--ids", "1"], ["generate", "--ids", "1,,2"], ["generate", "--ids", "a"],
-            ["generate", "--ids", "-1"], ["generate", "--ids", ""], ["generate", "x", "--temperature", "-1"],
-            ["generate", "x", "--threads", "0"], ["generate", "x", "--ram-budget", "much"],
-            ["generate", "x", "--activations", "int3"], ["generate", "x", "--isa", "nonsense"],
-            ["generate", "x", "--latent-norm-eps", "0"], ["generate", "x", "--chunk", "0"],
-            ["logits", TINY_INT4, "--ids", "1,2"], ["logits", TINY_INT4, "--out", "x.npy"],
-            ["generate", "--ids", "1,2048"], ["perplexity", TINY_INT4],
+            [],
+            ["nonsense"],
+            ["generate"],
+            ["generate", "--nonsense", "x"],
+            ["generate", "x", "--tokens", "many"],
+            ["generate", "x", "--ids", "1"],
+            ["generate", "--ids", "1,,2"],
+            ["generate", "--ids", "a"],
+            ["generate", "--ids", "-1"],
+            ["generate", "--ids", ""],
+            ["generate", "x", "--temperature", "-1"],
+            ["generate", "x", "--threads", "0"],
+            ["generate", "x", "--ram-budget", "much"],
+            ["generate", "x", "--activations", "int3"],
+            ["generate", "x", "--isa", "nonsense"],
+            ["generate", "x", "--latent-norm-eps", "0"],
+            ["generate", "x", "--chunk", "0"],
+            ["logits", TINY_INT4, "--ids", "1,2"],
+            ["logits", TINY_INT4, "--out", "x.npy"],
+            ["generate", "--ids", "1,2048"],
+            ["perplexity", TINY_INT4],
             ["perplexity", TINY_INT4, "--text", "x", "--window", "1"],
             ["perplexity", TINY_INT4, "--text", "x", "--window", "8", "--stride", "9"],
-            ["tokenize", TINY_INT4], ["detokenize", TINY_INT4], ["chat", "--json"],
+            ["tokenize", TINY_INT4],
+            ["detokenize", TINY_INT4],
+            ["chat", "--json"],
         ]
         for arguments in cases:
             with self.subTest(arguments):
@@ -45,7 +70,10 @@ class Usage(CommandTest):
             (["tokenize", empty, "x"], "empty"),
             (["tokenize", TINY_INT4, "--file", self.folder / "absent.txt"], "absent.txt"),
             (["perplexity", TINY_INT4, "--text", self.folder / "absent.txt"], "absent.txt"),
-            (["logits", TINY_INT4, "--ids", "1", "--out", self.folder / "absent" / "x.npy"], "absent"),
+            (
+                ["logits", TINY_INT4, "--ids", "1", "--out", self.folder / "absent" / "x.npy"],
+                "absent",
+            ),
             (["generate", "x", "--ram-budget", "1M"], "1048576"),
             (["generate", "word " * 2000], "1024"),
         ]
@@ -64,9 +92,15 @@ class Usage(CommandTest):
     def test_output_that_cannot_be_written_is_a_failed_run(self):
         import subprocess
         from command import COMMAND
+
         with open("/dev/full", "wb") as full:
-            result = subprocess.run([COMMAND, "inspect", str(TINY_INT4), "--json"], stdout=full,
-                                    stderr=subprocess.PIPE, timeout=60, check=False)
+            result = subprocess.run(
+                [COMMAND, "inspect", str(TINY_INT4), "--json"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                timeout=60,
+                check=False,
+            )
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"standard output", result.stderr)
 
