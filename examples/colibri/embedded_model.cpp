@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The place is found from /proc/self/exe, so neither the working directory nor PATH matters.
+// The program's own path comes from the kernel with its start, so that neither PATH nor /proc
+// matters. Links are resolved: a link in /usr/local/bin finds the model beside its target.
 
 #include "examples/colibri/embedded_model.h"
 
@@ -8,12 +9,16 @@
 #include <stdexcept>
 #include <system_error>
 
+#include <sys/auxv.h>
+
 namespace colibri::command {
 
 std::string find_embedded_model() {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  // The kernel put the text on the stack of the process; it stays there.
+  const auto *name = reinterpret_cast<const char *>(getauxval(AT_EXECFN));
+  const fs::path program = fs::canonical(name == nullptr ? "" : name, error);
   const fs::path folder =
       (program.parent_path().parent_path() / "share/colibri/models/colibri-tiny-int4")
           .lexically_normal();
