@@ -36,13 +36,15 @@
  *
  * Process-wide effects
  *   threads       a model starts n_threads - 1 computing threads and n_loader_threads reading
- *                 threads; all are joined by colibri_model_close(). Idle threads sleep. No thread
- *                 calls the host.
+ *                 threads; none works for it any more when colibri_model_close() returns. The
+ *                 computing ones belong to oneTBB, which may keep them asleep for other users.
+ *                 Idle threads sleep. No thread calls the host.
  *   files         a snapshot's shards stay open (close-on-exec) until its model is closed; nothing
  *                 is written
  *   memory        anonymous memory as planned; nothing is locked or pinned; weights are not
  *                 memory-mapped
  *   environment   no variable is read
+ *   loading       once loaded the library stays mapped, also after dlclose()
  *   signals, locale, working directory, standard streams, resource limits: never touched
  *   float mode    set to round-to-nearest with subnormals inside calls that compute, restored
  *                 before they return

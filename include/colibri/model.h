@@ -230,7 +230,7 @@ COLIBRI_API colibri_status colibri_model_open(const char *path,
                                               colibri_model **model, colibri_error *error);
 
 /**
- * Closes a model and frees all it holds; its threads are joined. NULL is allowed.
+ * Closes a model and frees all it holds; its threads have stopped. NULL is allowed.
  *
  * Threads    No other call on the model or its tokenizer may be running.
  * Errors     COLIBRI_E_BUSY    slots, batches, schedulers, or stream decoders of its tokenizer

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Three lists that must agree with each other: every exported function is called in tests/capi and declared in a public
-# header with a comment that states threads and version, and the codes of status.h are those of status_table.inc.
+# Lists that must agree with each other: every exported function is called in tests/capi and declared in a public header
+# with a comment that states threads and version; its signature is that of signatures.txt, where a line may be added but
+# never changed; the codes of status.h are those of status_table.inc.
 # Usage: check_api_tests.py ROOT
 
 import glob
@@ -34,6 +35,15 @@ def check_comments(names, root):
     return faults
 
 
+def check_signatures(root):
+    headers = "".join(read(path) for path in sorted(glob.glob(os.path.join(root, "include/colibri/*.h"))))
+    declared = re.findall(r"^COLIBRI_API ([^;]*);", re.sub(r"/\*.*?\*/", "", headers, flags=re.S), re.M)
+    found = {" ".join(declaration.split()) for declaration in declared}
+    stored = set(read(os.path.join(root, "tests/abi/signatures.txt")).splitlines())
+    return ["signature is gone: " + line for line in sorted(stored - found)] + [
+        "signature is not in signatures.txt: " + line for line in sorted(found - stored)]
+
+
 def check_codes(root):
     table = {}
     for name, number in re.findall(r"COLIBRI_STATUS_ROW\((\w+), (-?\d+),", read(os.path.join(root, "lib/base/status_table.inc"))):
@@ -49,7 +59,8 @@ def check_codes(root):
 def main():
     root = sys.argv[1]
     names = read(os.path.join(root, "tests/abi/exported_symbols.txt")).split()
-    faults = check_calls(names, root) + check_comments(names, root) + check_codes(root)
+    faults = check_calls(names, root) + check_comments(names, root) + check_signatures(
+        root) + check_codes(root)
     print("\n".join(faults))
     print("%d functions, %d faults" % (len(names), len(faults)))
     return 1 if faults else 0

@@ -122,13 +122,10 @@ TEST_CASE("a plan beyond 2^31 and 2^40 bytes is exact and allocates nothing") {
 }
 
 TEST_CASE("an absurd context in a config is planned exactly or refused, never wrapped") {
-  const fs::path folder = fs::temp_directory_path() / "colibri_absurd_context";
-  fs::remove_all(folder);
-  fs::copy(golden_model("glm_moe_dsa-int4g64"), folder);
+  const ModelCopy copy(golden_model("glm_moe_dsa-int4g64"), "colibri_absurd_context");
   std::stringstream config;
-  config << std::ifstream(folder / "config.json").rdbuf();
-  fs::remove(folder / "config.json");
-  std::ofstream(folder / "config.json")
+  config << std::ifstream(copy.file("config.json")).rdbuf();
+  std::ofstream(copy.file("config.json"), std::ios::trunc)
       << std::regex_replace(config.str(), std::regex("\"max_position_embeddings\": 202752"),
                             "\"max_position_embeddings\": 2147483647");
   colibri_model_options options = small_options();
@@ -138,18 +135,16 @@ TEST_CASE("an absurd context in a config is planned exactly or refused, never wr
   options.ram_budget_bytes = UINT64_MAX;
   colibri_plan plan{};
   plan.struct_size = sizeof(plan);
-  const colibri_status status =
-      colibri_model_plan(folder.string().c_str(), &options, &plan, nullptr);
+  const colibri_status status = colibri_model_plan(copy.path().c_str(), &options, &plan, nullptr);
   if (status == COLIBRI_OK) {
     CHECK(plan.kv_bytes >= uint64_t{512} * 2147483647u * plan.kv_bytes_per_token);
     CHECK(plan.workspace_bytes > 2147483647u);
     options.ram_budget_bytes = uint64_t{1} << 40;
     message_of(COLIBRI_E_BUDGET,
-               [&](colibri_error *error) { return open_status(folder.string(), options, error); });
+               [&](colibri_error *error) { return open_status(copy.path(), options, error); });
   } else {
     CHECK(status == COLIBRI_E_FORMAT);
   }
-  fs::remove_all(folder);
 }
 
 TEST_CASE("a tokenizer is priced by its file, and not if it is skipped") {

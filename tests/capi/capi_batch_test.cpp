@@ -2,6 +2,8 @@
 //
 // Tests of include/colibri/batch.h.
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -169,4 +171,40 @@ TEST_CASE("one engine more than planned is refused, and a destroyed one is free 
   CHECK(scheduler == nullptr);
   batch.reset();
   CHECK(make_scheduler(model.get()) != nullptr);
+}
+
+TEST_CASE(
+    "a file that is cut while the model is open fails the rows that need it and nothing else") {
+  const ModelCopy copy(tiny_model(), "colibri_cut_while_open");
+  colibri_model_options options = small_options();
+  colibri_plan plan{};
+  plan.struct_size = sizeof(plan);
+  REQUIRE(colibri_model_plan(copy.path().c_str(), &options, &plan, nullptr) == COLIBRI_OK);
+  options.ram_budget_bytes = plan.minimum_bytes;
+  const Model model = open_model(copy.path(), options);
+  const Slot slot = make_slot(model.get());
+  const Batch batch = make_batch(model.get());
+  const std::vector<float> expected = decode(batch.get(), slot.get(), {5, 6, 7, 8});
+  REQUIRE(colibri_kv_slot_truncate(slot.get(), 2, nullptr) == COLIBRI_OK);
+  REQUIRE(colibri_batch_clear(batch.get(), nullptr) == COLIBRI_OK);
+
+  const std::filesystem::path shard = copy.file("out-00000.safetensors");
+  const std::filesystem::path whole = copy.file("whole");
+  std::filesystem::copy_file(shard, whole);
+  std::filesystem::resize_file(shard, 4096);
+  REQUIRE(add(batch.get(), slot.get(), {7, 8}) == COLIBRI_OK);
+  CHECK_THAT(
+      message_of(COLIBRI_E_IO,
+                 [&](colibri_error *error) { return colibri_batch_decode(batch.get(), error); }),
+      Contains("out-00000.safetensors"));
+  CHECK(colibri_batch_row_status(batch.get(), 0, nullptr) == COLIBRI_E_IO);
+  const float *logits = nullptr;
+  CHECK(colibri_batch_logits(batch.get(), 1, &logits, nullptr, nullptr) == COLIBRI_E_STATE);
+  CHECK(colibri_kv_slot_length(slot.get()) == 2);
+
+  // The same file, whole again: model, slot and batch go on.
+  std::ofstream(shard, std::ios::binary | std::ios::in)
+      << std::ifstream(whole, std::ios::binary).rdbuf();
+  REQUIRE(colibri_batch_clear(batch.get(), nullptr) == COLIBRI_OK);
+  CHECK(decode(batch.get(), slot.get(), {7, 8}) == expected);
 }

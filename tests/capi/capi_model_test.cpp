@@ -38,30 +38,6 @@ void on_log(void *user, int32_t level, const char *line) {
   static_cast<LogLines *>(user)->lines.emplace_back(level, line);
 }
 
-// A copy of a model folder that the test may damage.
-class Copy {
- public:
-  explicit Copy(const std::string &source, const std::string &name)
-      : path_(fs::temp_directory_path() / name) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-    for (const fs::directory_entry &entry : fs::directory_iterator(source)) {
-      if (!entry.is_regular_file()) continue;
-      fs::copy_file(entry.path(), path_ / entry.path().filename());
-      fs::permissions(path_ / entry.path().filename(), fs::perms::owner_write,
-                      fs::perm_options::add);
-    }
-  }
-  ~Copy() { fs::remove_all(path_); }
-  Copy(const Copy &) = delete;
-  Copy &operator=(const Copy &) = delete;
-  fs::path file(const std::string &name) const { return path_ / name; }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
 std::string open_failure(const std::string &path, colibri_status expected) {
   const colibri_model_options options = small_options();
   colibri_model *model = reinterpret_cast<colibri_model *>(8);
@@ -98,7 +74,7 @@ TEST_CASE("a model opens from its folder, its config and any shard") {
 }
 
 TEST_CASE("a folder whose name has a space and letters beyond ASCII opens") {
-  const Copy copy(tiny_model(), "colibri \xc3\xa4\xe6\x96\x87 test");
+  const ModelCopy copy(tiny_model(), "colibri \xc3\xa4\xe6\x96\x87 test");
   const Model model = open_model(copy.path(), small_options());
   CHECK(model != nullptr);
 }
@@ -110,7 +86,7 @@ TEST_CASE("a path without a snapshot is named in the refusal") {
 }
 
 TEST_CASE("a broken tokenizer.json is an error and an absent one is not") {
-  const Copy copy(tiny_model(), "colibri_broken_tokenizer");
+  const ModelCopy copy(tiny_model(), "colibri_broken_tokenizer");
   std::ofstream(copy.file("tokenizer.json"), std::ios::trunc) << "{\"model\": ";
   CHECK_THAT(open_failure(copy.path(), COLIBRI_E_FORMAT), Contains("tokenizer.json"));
   colibri_model_options options = small_options();
@@ -122,7 +98,7 @@ TEST_CASE("a broken tokenizer.json is an error and an absent one is not") {
 }
 
 TEST_CASE("a file that is cut by one byte is refused at open") {
-  const Copy copy(tiny_model(), "colibri_cut_file");
+  const ModelCopy copy(tiny_model(), "colibri_cut_file");
   const fs::path shard = copy.file("out-00000.safetensors");
   fs::resize_file(shard, fs::file_size(shard) - 1);
   CHECK_THAT(open_failure(copy.path(), COLIBRI_E_FORMAT), Contains("out-00000.safetensors"));

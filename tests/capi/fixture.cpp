@@ -4,6 +4,10 @@
 
 #include "tests/capi/fixture.h"
 
+#include <unistd.h>
+
+#include <system_error>
+
 #include "tests/support/catch.h"
 
 namespace capi_test {
@@ -14,6 +18,24 @@ std::string tiny_model() {
 
 std::string golden_model(const std::string &name) {
   return COLIBRI_TEST_DATA "/" + name;
+}
+
+ModelCopy::ModelCopy(const std::string &source, const std::string &name)
+    : path_(std::filesystem::temp_directory_path() / (name + std::to_string(getpid()))) {
+  std::filesystem::remove_all(path_);
+  std::filesystem::create_directories(path_);
+  for (const auto &entry : std::filesystem::directory_iterator(source)) {
+    if (!entry.is_regular_file()) continue;
+    const std::filesystem::path copy = path_ / entry.path().filename();
+    std::filesystem::copy_file(entry.path(), copy);
+    std::filesystem::permissions(copy, std::filesystem::perms::owner_write,
+                                 std::filesystem::perm_options::add);
+  }
+}
+
+ModelCopy::~ModelCopy() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
 }
 
 namespace {

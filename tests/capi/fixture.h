@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,21 @@ namespace capi_test {
 std::string tiny_model();
 // A folder of tests/golden/data: without tokenizer.
 std::string golden_model(const std::string &name);
+
+// A copy of a model folder that a test may damage.
+class ModelCopy {
+ public:
+  ModelCopy(const std::string &source, const std::string &name);
+  ~ModelCopy();
+  ModelCopy(const ModelCopy &) = delete;
+  ModelCopy &operator=(const ModelCopy &) = delete;
+
+  std::string path() const { return path_.string(); }
+  std::filesystem::path file(const std::string &name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
 
 // Deletes with the function of the C API and requires that it succeeds.
 struct End {
