@@ -116,6 +116,8 @@ namespace {
 
 std::unique_ptr<Model> load_fake(uint32_t capacity, uint32_t vocabulary_size) {
   fake_controls() = FakeControls();
+  // A pass allocates nothing, as a real one.
+  fake_controls().last_rows.reserve(4096);
   load_vocabulary = vocabulary_size;
   // The stand-in looks at neither; the interface wants references.
   alignas(16) static std::byte nothing[sizeof(Snapshot) + sizeof(ThreadPool) + sizeof(Backend)];
