@@ -40,7 +40,8 @@ TEST_CASE("text that spells control tokens becomes them only when that is allowe
   for (const int32_t id : encode(*tokenizer, text, ControlTokens::kNotSpecial)) {
     CHECK_FALSE(tokenizer->is_special(id));
   }
-  CHECK(encode(*tokenizer, text, ControlTokens::kNotSpecial).back() == tokenizer->find_token("<think>"));
+  CHECK(encode(*tokenizer, text, ControlTokens::kNotSpecial).back() ==
+        tokenizer->find_token("<think>"));
   for (const int32_t id : encode(*tokenizer, text, ControlTokens::kPlain)) CHECK(id < 2028);
 }
 
