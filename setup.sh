@@ -111,7 +111,7 @@ check_format() { source_files | xargs -0 clang-format --dry-run --Werror; }
 lint() {
   configure build-test -DCOLIBRI_WERROR=ON || return 1
   find lib cpu -name '*.cpp' -print0 | sort -z |
-    xargs -0 -P "$jobs" -n 4 clang-tidy --quiet -p build-test 2>&1 |
+    xargs -0 -P "$jobs" -n 4 clang-tidy --quiet -p build-test --extra-arg=-Wno-unknown-warning-option 2>&1 |
     sed -E '/warnings? (generated|treated)|^Suppressed|^Use -header/d'
 }
 

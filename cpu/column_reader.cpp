@@ -18,6 +18,11 @@ T load(const uint8_t *panel, size_t element) {
   return value;
 }
 
+// Place of a lane's byte at depth d in an integer panel whose lines hold `line_depths` depths.
+size_t byte_in_line(size_t d, size_t line_depths, size_t lane) {
+  return d / line_depths * 64 + 4 * lane + d % 4;
+}
+
 // Weight of one lane at depth d, before its scale.
 float decode(WeightFormat format, const uint8_t *panel, size_t d, size_t lane) {
   const size_t element = d * kPanelColumns + lane;
@@ -31,9 +36,9 @@ float decode(WeightFormat format, const uint8_t *panel, size_t d, size_t lane) {
     case WeightFormat::kFp8:
       return fp8_e4m3_to_float(panel[element]);
     case WeightFormat::kInt8:
-      return static_cast<float>(panel[(d / 4) * 64 + 4 * lane + d % 4] - 128);
+      return static_cast<float>(panel[byte_in_line(d, 4, lane)] - 128);
     case WeightFormat::kInt4: {
-      const int byte = panel[(d / 8) * 64 + 4 * lane + d % 4];
+      const int byte = panel[byte_in_line(d, 8, lane)];
       return static_cast<float>((d % 8 < 4 ? byte & 15 : byte >> 4) - 8);
     }
   }

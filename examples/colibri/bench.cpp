@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // colibri bench: tokens per second by number of slots, and of a prompt. Every figure is also given
-// as a ratio to one slot of the same run, and stands beside the expert needs and bytes read that it
-// took.
+// as a ratio to the first slot count of the same run, and stands beside the expert needs and bytes
+// read that it took.
 //
 // Only steps that decode all slots and nothing else are counted for decoding; a first run is not
 // counted at all.
@@ -120,11 +120,16 @@ Measurement measure(colibri_model *model, uint32_t n_slots, uint32_t n_prompt, u
   return total;
 }
 
-void add_json(JsonOutput *json, const Measurement &result, double one_slot_rate) {
+// 0 where nothing was measured, as after an interruption.
+double ratio_to(double base_rate, const Measurement &result) {
+  return base_rate > 0 ? result.rate() / base_rate : 0;
+}
+
+void add_json(JsonOutput *json, const Measurement &result, double base_rate) {
   json->begin_object()
       .member("slots", uint64_t{result.n_slots})
       .member("tokens_per_second", result.rate());
-  json->member("ratio", result.rate() / one_slot_rate).member("step_ms", result.step_ms());
+  json->member("ratio", ratio_to(base_rate, result)).member("step_ms", result.step_ms());
   json->member("tokens", result.n_rows)
       .member("steps", result.n_steps)
       .member("seconds", result.seconds);
@@ -137,22 +142,21 @@ void add_json(JsonOutput *json, const Measurement &result, double one_slot_rate)
 
 std::string make_json(const colibri_model_facts &facts, const std::vector<Measurement> &decode,
                       const Measurement &prefill) {
-  const double one_slot_rate = decode.front().rate();
+  const double base_rate = decode.front().rate();
   JsonOutput json;
   json.begin_object().member("model_type", facts.model_type).member("kernel_set", facts.kernel_set);
   json.member("threads", uint64_t{facts.n_threads}).key("decode").begin_array();
-  for (const Measurement &result : decode) add_json(&json, result, one_slot_rate);
+  for (const Measurement &result : decode) add_json(&json, result, base_rate);
   json.end_array().key("prefill");
-  add_json(&json, prefill, one_slot_rate);
+  add_json(&json, prefill, base_rate);
   json.end_object();
   return json.text() + "\n";
 }
 
-void add_row(std::string *table, const char *kind, const Measurement &result,
-             double one_slot_rate) {
+void add_row(std::string *table, const char *kind, const Measurement &result, double base_rate) {
   char line[160];
   std::snprintf(line, sizeof line, "%-8s %5u %10.1f %8.2f %10.3f %14.1f %8llu %8llu %11s\n", kind,
-                result.n_slots, result.rate(), result.rate() / one_slot_rate, result.step_ms(),
+                result.n_slots, result.rate(), ratio_to(base_rate, result), result.step_ms(),
                 result.needs_per_token(), static_cast<unsigned long long>(result.expert_hits),
                 static_cast<unsigned long long>(result.expert_misses),
                 format_bytes(result.read_bytes).c_str());
@@ -166,9 +170,9 @@ std::string make_table(const colibri_model_facts &facts, const std::vector<Measu
   table +=
       "         slots   tokens/s    ratio    ms/step  experts/token     hits   misses        "
       "read\n";
-  const double one_slot_rate = decode.front().rate();
-  for (const Measurement &result : decode) add_row(&table, "decode", result, one_slot_rate);
-  add_row(&table, "prefill", prefill, one_slot_rate);
+  const double base_rate = decode.front().rate();
+  for (const Measurement &result : decode) add_row(&table, "decode", result, base_rate);
+  add_row(&table, "prefill", prefill, base_rate);
   return table;
 }
 

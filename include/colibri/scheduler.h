@@ -31,7 +31,7 @@ typedef struct colibri_scheduler_options {
   uint32_t decode_reserve; /**< rows of a step that prompt chunks leave free while requests decode,
                                 0..row_budget - 1. Decode rows always come first; this only bounds
                                 how large mixed steps get. Default: 0 */
-  uint32_t max_queued;     /**< requests that may wait for a slot, 1..1048576. Default: 1024 */
+  uint32_t max_queued;     /**< requests that may wait for a slot, 1..65536. Default: 1024 */
 } colibri_scheduler_options;
 
 /**

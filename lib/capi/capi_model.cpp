@@ -4,6 +4,8 @@
 
 #include "colibri/model.h"
 
+#include <memory>
+#include <optional>
 #include <span>
 
 #include "lib/capi/describe.h"
@@ -138,14 +140,14 @@ colibri_status colibri_model_close(colibri_model *model, colibri_error *error) {
   return colibri::guard(error, [&] {
     if (model == nullptr) return;
     colibri::Close<colibri_model> use(model, "model");
-    colibri::require_childless(*model);
+    // Nobody may be encoding with the model's tokenizer. Its gate is closed before children are
+    // counted, so that no stream decoder of it can be made in between.
+    std::optional<colibri::Close<colibri_tokenizer>> tokenizer;
     if (model->tokenizer != nullptr) {
-      // Nobody may be encoding with the model's tokenizer; it goes with the model, so its gate
-      // stays closed.
-      if (!model->tokenizer->gate().enter(colibri::UseMode::kClose)) {
-        colibri::throw_busy("the model's tokenizer");
-      }
+      tokenizer.emplace(model->tokenizer.get(), "the model's tokenizer");
     }
+    colibri::require_childless(*model);
+    if (tokenizer.has_value()) (void)tokenizer->take().release();  // it goes with the model
     use.take().reset();
   });
 }

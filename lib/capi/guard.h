@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The one place where failures leave the library: guard() runs the body of an exported function and
-// turns what comes out of it into a code and a text. guard.cpp has the only try block of the
-// library (thread entry points apart).
+// turns what comes out of it into a code and a text. A try block anywhere else turns a failed
+// allocation into a Status at a noexcept border (step path, thread entry points) and says so.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "colibri/status.h"
 #include "lib/base/float_mode.h"
-#include "lib/base/parallel.h"
+#include "lib/base/function_ref.h"
 #include "lib/base/status.h"
 
 namespace colibri {

@@ -10,6 +10,7 @@
 #include "lib/base/status.h"
 #include "lib/capi/option_checks.h"
 #include "lib/capi/sized_struct.h"
+#include "lib/model/rotary.h"
 
 namespace colibri {
 namespace {
@@ -89,8 +90,9 @@ OpenOptions read_open_options(const colibri_model_options *given) {
 }
 
 void resolve_context(uint32_t max_positions, OpenOptions *options) {
-  options->context_tokens = in_range("context_tokens", options->context_tokens,
-                                     std::min(kDefaultContext, max_positions), max_positions);
+  const uint32_t most = std::min(max_positions, kMaxRotaryPositions);
+  options->context_tokens =
+      in_range("context_tokens", options->context_tokens, std::min(kDefaultContext, most), most);
 }
 
 Budget resolve_budget(uint64_t wanted_bytes, const MemoryLimit &limit) {

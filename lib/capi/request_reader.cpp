@@ -13,7 +13,7 @@
 namespace colibri {
 namespace {
 
-constexpr uint32_t kMaxQueued = 1u << 20;
+constexpr uint32_t kMaxQueued = 1u << 16;
 constexpr uint32_t kDefaultQueued = 1024;
 constexpr size_t kMaxStopIds = 1024;
 constexpr size_t kMaxStopStrings = 64;

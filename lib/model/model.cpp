@@ -19,7 +19,7 @@ namespace {
 // Activation groups are 16 at least (containers allow 16..256).
 constexpr uint32_t kSmallestGroup = 16;
 
-ScratchShape scratch_shape(const ModelConfig &config, uint32_t max_rows, uint32_t capacity) {
+ScratchShape scratch_shape(const ModelConfig &config, uint32_t max_rows) {
   ScratchShape shape;
   shape.max_rows = max_rows;
   shape.n_heads = config.n_heads;
@@ -27,7 +27,6 @@ ScratchShape scratch_shape(const ModelConfig &config, uint32_t max_rows, uint32_
   shape.value_width = config.kv_latent;
   shape.expert_width = config.expert_width;
   shape.n_experts_per_token = config.n_experts_per_token;
-  shape.max_context = capacity;
   shape.n_experts = config.n_experts;
   return shape;
 }
@@ -81,8 +80,7 @@ uint64_t Model::workspace_bytes(const Snapshot &snapshot, const Backend &backend
   const ModelConfig &config = snapshot.config();
   const uint64_t own =
       Workspace::bytes(config, {max_rows, max_logits_rows, capacity, kSmallestGroup});
-  return checked_add(own, backend.scratch_bytes(scratch_shape(config, max_rows, capacity)),
-                     "workspace");
+  return checked_add(own, backend.scratch_bytes(scratch_shape(config, max_rows)), "workspace");
 }
 
 std::unique_ptr<Model> Model::load(const Snapshot &snapshot, Backend &backend, ThreadPool &threads,
@@ -112,7 +110,7 @@ WorkspacePtr Model::make_workspace(uint32_t max_rows, uint32_t max_logits_rows) 
   const uint32_t capacity = impl_->kv_layout.capacity();
   return WorkspacePtr(new Workspace(
       impl_->config, {max_rows, max_logits_rows, capacity, kSmallestGroup}, impl_->cache,
-      impl_->backend.make_scratch(scratch_shape(impl_->config, max_rows, capacity))));
+      impl_->backend.make_scratch(scratch_shape(impl_->config, max_rows))));
 }
 
 void WorkspaceDeleter::operator()(Workspace *workspace) const noexcept {

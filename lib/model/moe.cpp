@@ -70,7 +70,7 @@ size_t group_rows_by_expert(const Pass &pass) {
   return n_needed;
 }
 
-// The row and those of its slot behind it fail; what they would have got from experts becomes zero.
+// The row and those of its slot behind it fail.
 void fail_rows(const Pass &pass, uint32_t failed_row, const Status &status) {
   const ForwardRow &failed = pass.rows[failed_row];
   for (uint32_t r = failed_row; r < pass.n_rows(); ++r) {

@@ -8,6 +8,8 @@
 
 #include <cmath>
 
+#include "lib/base/portable_math.h"
+
 namespace colibri {
 namespace {
 
@@ -65,9 +67,12 @@ void sine_cosine(float angle, float *sine, float *cosine) noexcept {
 }
 
 RotaryFrequencies::RotaryFrequencies(float theta, uint32_t width) : frequencies_(width / 2) {
+  const double log_theta = portable_log(static_cast<double>(theta));
   for (uint32_t i = 0; i < width / 2; ++i) {
-    const double exponent = 2.0 * i / width;
-    frequencies_[i] = static_cast<float>(1.0 / std::pow(static_cast<double>(theta), exponent));
+    const double power = log_theta * (2.0 * i / width);
+    // portable_exp takes no positive argument; a theta below 1 gives frequencies above 1.
+    frequencies_[i] =
+        static_cast<float>(power >= 0.0 ? portable_exp(-power) : 1.0 / portable_exp(power));
   }
 }
 

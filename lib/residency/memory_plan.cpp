@@ -32,7 +32,7 @@ uint64_t least_expert_bytes(const PlanInputs &inputs) noexcept {
 
 }  // namespace
 
-MemoryPlan make_memory_plan(const PlanInputs &inputs) noexcept {
+MemoryPlan make_memory_plan(const PlanInputs &inputs) {
   MemoryPlan plan;
   plan.inputs = inputs;
   for (const uint64_t part : {inputs.dense_bytes, inputs.kv_bytes, inputs.workspace_bytes,

@@ -193,7 +193,7 @@ void KvSlot::save(const KvFingerprint &fingerprint, uint8_t *blob) const noexcep
 
 Status KvSlot::restore(const KvFingerprint &fingerprint, std::span<const uint8_t> blob) noexcept {
   truncate(0);
-  BlobHeader header;
+  BlobHeader header = {};
   Status status = check_whole(blob, &header);
   if (!status.is_ok()) return status;
   status = check_belongs(header, make_header(*layout_, data_, fingerprint, header.length));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists are short (at most max_queued and n_slots), so they are searched in full; what is not done
+// Lists have at most max_queued (65,536) and n_slots entries and are searched in full; what is not done
 // under the mutex is anything that computes, copies KV entries or makes an event.
 
 #include "lib/runtime/request_book.h"

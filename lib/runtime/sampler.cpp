@@ -13,7 +13,7 @@
 #include <limits>
 #include <new>
 
-#include "lib/runtime/portable_math.h"
+#include "lib/base/portable_math.h"
 
 namespace colibri {
 namespace {

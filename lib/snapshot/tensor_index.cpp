@@ -36,14 +36,14 @@ void TensorIndex::add_shard(std::unique_ptr<Reader> reader) {
                 printable(entry->first).c_str(), printable(file_of(entry->second), 60).c_str(),
                 printable(name, 60).c_str());
   }
-  add_metadata(name, std::move(header.metadata));
+  add_metadata(name, header.metadata);
 }
 
 void TensorIndex::add_metadata(const std::string &file,
-                               std::vector<std::pair<std::string, std::string>> metadata) {
-  for (auto &[key, value] : metadata) {
+                               const std::vector<std::pair<std::string, std::string>> &metadata) {
+  for (const auto &[key, value] : metadata) {
     if (key == kStampKey) add_stamps(file, value);
-    metadata_.try_emplace(std::move(key), std::move(value));
+    metadata_.try_emplace(key, value);
   }
 }
 

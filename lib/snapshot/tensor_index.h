@@ -101,7 +101,7 @@ class TensorIndex {
   TensorIndex() = default;
   void add_shard(std::unique_ptr<Reader> reader);
   void add_metadata(const std::string &file,
-                    std::vector<std::pair<std::string, std::string>> metadata);
+                    const std::vector<std::pair<std::string, std::string>> &metadata);
   void add_stamps(const std::string &file, const std::string &json);
   void check_weight_map(const SnapshotFiles &files) const;
 

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <string>
 
-#include "lib/runtime/portable_math.h"
+#include "lib/base/portable_math.h"
 #include "tests/support/catch.h"
 
 using colibri::check_sampler;
