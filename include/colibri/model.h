@@ -110,7 +110,7 @@ COLIBRI_API void colibri_model_options_init(colibri_model_options *options, size
 /** The capacity decision for a snapshot and options. */
 typedef struct colibri_plan {
   uint32_t struct_size;          /**< set by the caller */
-  uint32_t is_feasible;          /**< 1 if total_bytes fits budget_bytes */
+  uint32_t is_feasible;          /**< 1 if minimum_bytes fits budget_bytes */
   uint64_t budget_bytes;         /**< what was given or found */
   uint64_t dense_bytes;          /**< all weights that are not routed experts */
   uint64_t kv_bytes;             /**< all slots */
