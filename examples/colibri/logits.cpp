@@ -32,22 +32,14 @@ int run_logits(const Logits &logits) {
   LogitsPass pass(model.get(), chunk);
   NpyWriter file(logits.out, logits.ids.size(), read_facts(model.get()).vocabulary_size);
   ProgressLine line;
-  try {
-    const bool is_complete = pass.run(logits.ids, [&](size_t position, std::span<const float> row) {
-      file.write_row(row);
-      line.show("position " + std::to_string(position + 1) + " of " +
-                std::to_string(logits.ids.size()));
-    });
-    if (is_complete) {
-      file.finish();
-      return 0;
-    }
-  } catch (...) {
-    std::remove(logits.out.c_str());
-    throw;
-  }
-  std::remove(logits.out.c_str());
-  return kExitInterrupted;
+  const bool is_complete = pass.run(logits.ids, [&](size_t position, std::span<const float> row) {
+    file.write_row(row);
+    line.show("position " + std::to_string(position + 1) + " of " +
+              std::to_string(logits.ids.size()));
+  });
+  if (!is_complete) return kExitInterrupted;
+  file.finish();
+  return 0;
 }
 
 }  // namespace

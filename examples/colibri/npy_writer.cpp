@@ -9,14 +9,21 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 
 namespace colibri::command {
 
 static_assert(std::endian::native == std::endian::little, "values are written without swapping");
 
-NpyWriter::NpyWriter(const std::string &path, uint64_t n_rows, uint64_t n_columns) : path_(path) {
-  file_.reset(std::fopen(path.c_str(), "wb"));
+NpyWriter::NpyWriter(const std::string &path, uint64_t n_rows, uint64_t n_columns)
+    : path_(path), written_path_(path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  const bool is_special =
+      std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  if (!is_special) written_path_ += ".part";
+  file_.reset(std::fopen(written_path_.c_str(), "wb"));
   if (!file_) fail("cannot be created");
   std::string description = "{'descr': '<f4', 'fortran_order': False, 'shape': (" +
                             std::to_string(n_rows) + ", " + std::to_string(n_columns) + "), }";
@@ -38,6 +45,13 @@ void NpyWriter::write_row(std::span<const float> row) {
 
 void NpyWriter::finish() {
   if (std::fclose(file_.release()) != 0) fail("cannot be written");
+  if (written_path_ == path_) return;
+  if (std::rename(written_path_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
+  written_path_ = path_;
+}
+
+NpyWriter::~NpyWriter() {
+  if (written_path_ != path_) std::remove(written_path_.c_str());
 }
 
 void NpyWriter::fail(const char *what) const {

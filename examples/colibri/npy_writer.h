@@ -14,13 +14,18 @@ namespace colibri::command {
 
 class NpyWriter {
  public:
-  // Creates or replaces the file and writes the header. Throws std::runtime_error.
+  // Begins the file beside its final place; what stands at `path` stays until finish(). A path that
+  // is no regular file (a pipe, a device) is written directly. Throws std::runtime_error.
   NpyWriter(const std::string &path, uint64_t n_rows, uint64_t n_columns);
 
   // n_columns values. Throws std::runtime_error.
   void write_row(std::span<const float> row);
-  // Must come after the last row; without it the file may be incomplete. Throws std::runtime_error.
+  // After the last row: puts the file in its place. Throws std::runtime_error.
   void finish();
+  // Without finish() nothing remains of the file.
+  ~NpyWriter();
+  NpyWriter(const NpyWriter &) = delete;
+  NpyWriter &operator=(const NpyWriter &) = delete;
 
  private:
   struct FileCloser {
@@ -29,6 +34,7 @@ class NpyWriter {
   [[noreturn]] void fail(const char *what) const;
 
   std::string path_;
+  std::string written_path_;  // where the rows go until finish()
   std::unique_ptr<std::FILE, FileCloser> file_;
 };
 

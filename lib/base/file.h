@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one door to files: positional reads, directory listing, process memory limits. file_posix.cpp
-// holds all OS calls. Paths are UTF-8 bytes, relative to the working directory only if the caller
-// wrote them so.
+// The one door to files: positional reads and directory listing. As everywhere in lib/base, the OS
+// calls stand in the *_posix.cpp file. Paths are UTF-8 bytes, relative to the working directory
+// only if the caller wrote them so.
 
 #pragma once
 
@@ -37,6 +37,9 @@ std::unique_ptr<Reader> make_memory_reader(std::string name, std::vector<uint8_t
 // Whole file as bytes. Throws Error: kNotFound, kIo, or kFormat if it is larger than max_bytes.
 std::vector<uint8_t> read_whole_file(const std::string &path, uint64_t max_bytes);
 
+// True unless the folder has no entry of this name: also for a dangling link, a folder, or a name
+// that cannot be examined. An optional file that is_named() must open, or it is a defect.
+bool is_named(const std::string &path) noexcept;
 bool file_exists(const std::string &path) noexcept;  // regular file, links followed
 bool directory_exists(const std::string &path) noexcept;
 // Names (not paths) of the regular files in a folder, links followed, sorted bytewise. Throws

@@ -156,6 +156,16 @@ size_t trimmed_length(const std::string &path) noexcept {
   return length;
 }
 
+// The host has closed standard streams. Whoever reads or reopens their numbers must not meet the
+// weights of a model there.
+int move_above_standard_streams(int number, const std::string &path) {
+  const int higher = fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  close(number);
+  if (higher < 0) throw_open_error("file", path, error);
+  return higher;
+}
+
 }  // namespace
 
 std::unique_ptr<Reader> open_file(const std::string &path) {
@@ -165,6 +175,7 @@ std::unique_ptr<Reader> open_file(const std::string &path) {
     number = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   } while (number < 0 && errno == EINTR);
   if (number < 0) throw_open_error("file", path, errno);
+  if (number <= STDERR_FILENO) number = move_above_standard_streams(number, path);
   Descriptor descriptor(number);
   struct stat facts;
   if (fstat(number, &facts) != 0) throw_open_error("file", path, errno);
@@ -194,6 +205,12 @@ std::vector<uint8_t> read_whole_file(const std::string &path, uint64_t max_bytes
 
 bool file_exists(const std::string &path) noexcept {
   return !has_nul(path) && has_kind(path.c_str(), S_IFREG);
+}
+
+bool is_named(const std::string &path) noexcept {
+  if (has_nul(path)) return false;
+  struct stat facts;
+  return lstat(path.c_str(), &facts) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool directory_exists(const std::string &path) noexcept {

@@ -41,7 +41,7 @@ colibri_model::colibri_model(const std::string &path, const colibri::OpenOptions
     : Handle(kType), open(path, options), tokenizer(colibri::wrap_tokenizer(open)) {}
 
 void colibri_kv_slot::require_no_waiting_rows() const {
-  if (slot->n_waiting_rows() == 0) return;
+  if (!slot->is_in_batch()) return;
   colibri::throw_error(
       colibri::StatusCode::kBusy,
       "rows of the slot wait in a batch; decode, clear or destroy the batch first");

@@ -122,6 +122,7 @@ KvFingerprint OpenModel::fingerprint() const noexcept {
   fingerprint.config_hash = hash_config(config());
   fingerprint.latent_norm_eps = model_->latent_norm_eps();
   fingerprint.activation_mode = static_cast<uint32_t>(options().model.activations);
+  fingerprint.vocabulary_size = config().vocabulary_size;
   return fingerprint;
 }
 

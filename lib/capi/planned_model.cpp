@@ -13,7 +13,7 @@ namespace {
 std::string find_tokenizer(const Snapshot &snapshot, const OpenOptions &options) {
   if (options.skips_tokenizer) return {};
   std::string path = join_path(snapshot.directory(), "tokenizer.json");
-  return file_exists(path) ? path : std::string();
+  return is_named(path) ? path : std::string();
 }
 
 // An explicit budget needs no probe.

@@ -66,6 +66,7 @@ uint64_t KvLayout::blob_bytes(uint32_t length) const noexcept {
 }
 
 void KvLayout::save_prefix(const float *slot, uint32_t length, uint8_t *blob) const noexcept {
+  if (length == 0) return;
   float *from = const_cast<float *>(slot);
   for (uint32_t layer = 0; layer < n_layers_; ++layer) {
     const size_t rows_bytes = size_t{length} * row_width_ * sizeof(float);
@@ -86,6 +87,7 @@ void KvLayout::save_prefix(const float *slot, uint32_t length, uint8_t *blob) co
 }
 
 void KvLayout::restore_prefix(float *slot, uint32_t length, const uint8_t *blob) const noexcept {
+  if (length == 0) return;
   for (uint32_t layer = 0; layer < n_layers_; ++layer) {
     const size_t rows_bytes = size_t{length} * row_width_ * sizeof(float);
     std::memcpy(rows(slot, layer), blob, rows_bytes);

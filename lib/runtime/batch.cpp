@@ -40,7 +40,10 @@ void Batch::clear() noexcept {
 }
 
 void Batch::release_slots() noexcept {
+  // A slot is let go at its first row. From then on another batch may claim it, also from another
+  // thread, so later rows of it must not touch it.
   for (KvSlot *slot : row_slots_) {
+    if (slot->waiting_batch_ != this) continue;
     slot->n_waiting_rows_ = 0;
     slot->waiting_batch_ = nullptr;
   }

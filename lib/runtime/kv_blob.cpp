@@ -212,10 +212,11 @@ Status KvSlot::restore(const KvFingerprint &fingerprint, std::span<const uint8_t
     int32_t token;
     std::memcpy(&token, next, sizeof token);
     next += sizeof token;
-    if (token < 0) {
+    if (token < 0 || static_cast<uint32_t>(token) >= fingerprint.vocabulary_size) {
       truncate(0);
-      return make_status(StatusCode::kFormat, "saved slot: token at position %u is %d", position,
-                         token);
+      return make_status(StatusCode::kFormat,
+                         "saved slot: token at position %u is %d; must be 0..%u", position, token,
+                         fingerprint.vocabulary_size - 1);
     }
     tokens_.push_back(token);
   }

@@ -22,6 +22,7 @@ struct KvFingerprint {
   uint64_t config_hash = 0;  // over whatever else of the config decides what KV entries mean
   float latent_norm_eps = 0;
   uint32_t activation_mode = 0;
+  uint32_t vocabulary_size = INT32_MAX;  // token ids of a blob are below it; part of config_hash
 };
 
 class KvSlot {
@@ -49,6 +50,7 @@ class KvSlot {
   // Rows of the slot that wait in a batch; while there are any, no other batch can add rows of it,
   // and its owner must not truncate, restore or give it back.
   uint32_t n_waiting_rows() const noexcept { return n_waiting_rows_; }
+  bool is_in_batch() const noexcept { return waiting_batch_ != nullptr; }
 
  private:
   friend class KvPool;

@@ -16,7 +16,8 @@
 namespace colibri {
 namespace {
 
-constexpr uint64_t kMaxConfigBytes = 16u << 20;
+// Published files have some 200 KB at most. Parsed, a file takes up to 25 times its size for a moment.
+constexpr uint64_t kMaxConfigBytes = 4u << 20;
 // A row no longer than the usual group loses nothing by having one scale.
 constexpr uint64_t kDefaultGroup = 64;
 
@@ -27,7 +28,7 @@ JsonDocument read_json_file(const std::string &directory, const std::string &nam
 
 std::optional<JsonDocument> read_optional_json(const std::string &directory,
                                                const std::string &name) {
-  if (!file_exists(join_path(directory, name))) return std::nullopt;
+  if (!is_named(join_path(directory, name))) return std::nullopt;
   return read_json_file(directory, name);
 }
 

@@ -11,6 +11,7 @@
 
 #include "tests/capi/fixture.h"
 #include "tests/support/catch.h"
+#include "tests/support/sanitizer.h"
 
 using namespace capi_test;
 
@@ -148,6 +149,7 @@ TEST_CASE("a model that was opened and closed without any use leaves nothing beh
 }
 
 TEST_CASE("twenty openings reach a plateau after the second") {
+  if (colibri::test::kIsSanitized) return;
   uint64_t after_second = 0;
   uint64_t largest = 0;
   for (int i = 1; i <= 20; ++i) {
@@ -163,6 +165,7 @@ TEST_CASE("twenty openings reach a plateau after the second") {
 }
 
 TEST_CASE("a thousand short requests leave memory flat") {
+  if (colibri::test::kIsSanitized) return;
   const Model model = open_tiny();
   const Scheduler scheduler = make_scheduler(model.get());
   uint64_t after_hundred = 0;

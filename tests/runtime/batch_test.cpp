@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "tests/runtime/fake_model.h"
 #include "tests/support/catch.h"
@@ -101,6 +102,24 @@ TEST_CASE("a slot whose rows wait in one batch is busy for another") {
   }
   // The first batch is gone and its rows with it.
   CHECK(second.add(slot, Tokens{1}, LogitsMode::kNone, nullptr).is_ok());
+}
+
+TEST_CASE("a slot claimed by another batch while the first one lets go stays claimed") {
+  constexpr uint32_t kRows = 512;
+  FakeEngine engine(1, kRows);
+  KvSlot &slot = *engine.pool.take();
+  Batch first(*engine.model, kRows, 1);
+  Batch second(*engine.model, 1, 1);
+  for (int round = 0; round < 100; ++round) {
+    REQUIRE(first.add(slot, Tokens(kRows - 1, 1), LogitsMode::kNone, nullptr).is_ok());
+    std::thread clearing([&] { first.clear(); });
+    while (!second.add(slot, Tokens{2}, LogitsMode::kNone, nullptr).is_ok()) {
+    }
+    clearing.join();
+    REQUIRE(second.holds(slot));
+    REQUIRE(slot.n_waiting_rows() == 1);
+    second.clear();
+  }
 }
 
 TEST_CASE("decode wants rows and runs once") {

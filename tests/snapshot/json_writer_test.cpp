@@ -40,7 +40,7 @@ TEST_CASE("keeps valid UTF-8 and replaces what is not") {
   }
 }
 
-TEST_CASE("floats are shortest and exact; what is not finite becomes null") {
+TEST_CASE("floats are shortest and exact, and what is not finite becomes null") {
   JsonWriter writer;
   writer.begin_array().value(0.1).value(1e300).value(std::nan("")).value(INFINITY).value(-0.5);
   writer.value(std::numeric_limits<double>::denorm_min()).end_array();

@@ -245,7 +245,7 @@ TEST_CASE("a model may have no shared expert") {
   CHECK(parse({{"n_shared_experts", "0"}}).n_shared_experts == 0);
 }
 
-TEST_CASE("stop ids may be a number, a list, null or absent; other things are refused [L-15]") {
+TEST_CASE("stop ids may be a number, a list, null or absent, other things are refused [L-15]") {
   CHECK(parse({{"eos_token_id", "7"}}).stop_ids == std::vector<int64_t>{7});
   CHECK(parse({{"eos_token_id", "[7,8]"}}).stop_ids == std::vector<int64_t>{7, 8});
   CHECK(parse({{"eos_token_id", "null"}}).stop_ids.empty());
