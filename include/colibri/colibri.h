@@ -38,7 +38,8 @@
  *   threads       a model starts n_threads - 1 computing threads and n_loader_threads reading
  *                 threads; none works for it any more when colibri_model_close() returns. The
  *                 computing ones belong to oneTBB, which may keep them asleep for other users.
- *                 Idle threads sleep. No thread calls the host.
+ *                 Idle threads sleep. No thread calls the host. colibri_model_plan() and
+ *                 colibri_model_plan_json() start the computing ones for the length of the call.
  *   files         a snapshot's shards stay open (close-on-exec) until its model is closed; nothing
  *                 is written
  *   memory        anonymous memory as planned; nothing is locked or pinned; weights are not

@@ -27,7 +27,7 @@ typedef struct colibri_kv_slot colibri_kv_slot;
  * Ownership  The caller destroys it, before the model is closed.
  * Threads    Any.
  * Errors     COLIBRI_E_CAPACITY  all n_slots are in use, by other slots or by schedulers.
- *            COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT.
+ *            COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_MEMORY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_kv_slot_create(colibri_model *model, colibri_kv_slot **slot,
@@ -80,7 +80,10 @@ COLIBRI_API colibri_status colibri_kv_slot_truncate(colibri_kv_slot *slot, uint3
  * @param fork    [out] NULL on failure.
  *
  * Threads    One call at a time on slot.
- * Errors     COLIBRI_E_CAPACITY, COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
+ * Errors     COLIBRI_E_CAPACITY  all n_slots are in use.
+ *            COLIBRI_E_ARGUMENT  length above the present length, or fork is NULL.
+ *            COLIBRI_E_BUSY      rows of the slot wait in a batch, or a call is running.
+ *            COLIBRI_E_HANDLE, COLIBRI_E_MEMORY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_kv_slot_fork(colibri_kv_slot *slot, uint32_t length,

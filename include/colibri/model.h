@@ -88,9 +88,9 @@ typedef struct colibri_model_options {
   const char *kernel_set; /**< "ref", "avx2", "avx512"; an unknown name is an error, as is one that
                                this CPU cannot run. Default: the fastest that it can */
   colibri_progress_fn progress; /**< called during open */
-  void *progress_user;
-  colibri_log_fn log; /**< kept until the model is closed */
-  void *log_user;
+  void *progress_user;          /**< handed to progress; not kept past open */
+  colibri_log_fn log;           /**< kept until the model is closed */
+  void *log_user;               /**< handed to log; kept until the model is closed */
   int32_t log_level; /**< most detailed level to deliver, COLIBRI_LOG_*. Default COLIBRI_LOG_INFO */
   uint32_t reserved; /**< must be 0 */
 } colibri_model_options;
@@ -286,8 +286,9 @@ COLIBRI_API colibri_status colibri_model_get_facts(const colibri_model *model,
  *
  * Buffer and length as colibri_model_plan_json(). The counters may be longer in the next call:
  * leave some room.
+ *
  * Threads    Any.
- * Errors     COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_CAPACITY.
+ * Errors     COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_CAPACITY, COLIBRI_E_MEMORY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_model_describe(const colibri_model *model, char *buffer,

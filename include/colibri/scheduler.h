@@ -83,8 +83,8 @@ typedef struct colibri_sampler {
   uint32_t top_k;       /**< keep the k largest; 0: all */
   float top_p; /**< keep the smallest set with at least this probability, 0 < p <= 1; 0: all */
   float min_p; /**< drop tokens below min_p times the largest probability, 0..1 */
-  float repetition_penalty;   /**< divides positive and multiplies negative logits of recent tokens;
-                                 0: 1.0 */
+  float repetition_penalty;   /**< divides positive and multiplies negative logits of recent tokens,
+                                 0.01..100; 0: 1.0 */
   uint32_t repetition_window; /**< recent tokens, prompt included, that count; 0: 64 */
   uint32_t reserved;          /**< must be 0 */
   uint64_t seed;              /**< with the position it decides the draw; batch mates never do */
@@ -157,7 +157,8 @@ COLIBRI_API colibri_status colibri_scheduler_submit(colibri_scheduler *scheduler
                                                     colibri_error *error);
 
 /** How colibri_scheduler_step() behaves when there is nothing to do: return at once, or sleep until
- *  a request is submitted, cancelled, stopped or resumed, or until colibri_scheduler_wake(). */
+ *  a request is submitted, cancelled, stopped or resumed, or until colibri_scheduler_wake(). With
+ *  events that wait to be read it never sleeps. */
 typedef int32_t colibri_step_mode;
 #define COLIBRI_STEP_NOWAIT 0
 #define COLIBRI_STEP_WAIT 1
@@ -172,14 +173,15 @@ typedef struct colibri_step_result {
   uint32_t n_queued;       /**< requests that wait after the step, paused ones included */
   uint32_t n_events;       /**< events waiting to be read */
   uint32_t reserved;
-  uint64_t elapsed_ns; /**< wall clock of the step */
+  uint64_t elapsed_ns; /**< wall clock of the step, the sleep of WAIT left out */
 } colibri_step_result;
 
 /**
  * Runs one scheduling step: at most one forward pass.
  *
  * In this order: takes in cancels and stops; gives free slots to waiting requests (highest priority
- * first, the free slot with the longest common prefix); chooses rows (one decode row for every
+ * first; the free slot with the longest common prefix, unless another waiting request gains more by
+ * it); chooses rows (one decode row for every
  * decoding request, then prompt chunks in order of admission); runs the pass; samples; retires
  * finished requests.
  *
@@ -304,7 +306,13 @@ COLIBRI_API colibri_status colibri_scheduler_pause(colibri_scheduler *scheduler,
                                                    colibri_request_id request,
                                                    colibri_error *error);
 
-/** Ends a pause. Threads and errors as colibri_scheduler_pause(). Since 0.1 */
+/**
+ * Ends a pause.
+ *
+ * Threads    Any, also while another thread steps.
+ * Errors     COLIBRI_E_NOT_FOUND, COLIBRI_E_HANDLE.
+ * Since      0.1
+ */
 COLIBRI_API colibri_status colibri_scheduler_resume(colibri_scheduler *scheduler,
                                                     colibri_request_id request,
                                                     colibri_error *error);

@@ -23,7 +23,7 @@ typedef struct colibri_tokenizer colibri_tokenizer;
 typedef struct colibri_stream_decoder colibri_stream_decoder;
 
 /** What encoding does with text that spells a control token such as "<|user|>". */
-#define COLIBRI_CONTROL_PLAIN 0   /**< it is read as plain text: right for text from users */
+#define COLIBRI_CONTROL_PLAIN 0   /**< no added token matches: right for text from users */
 #define COLIBRI_CONTROL_ALLOWED 1 /**< it becomes the control token */
 
 /**
@@ -84,7 +84,9 @@ COLIBRI_API uint32_t colibri_tokenizer_size(const colibri_tokenizer *tokenizer);
  * @param n_ids       [out] Count, also when the buffer is too small.
  *
  * Threads    Any.
- * Errors     COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_CAPACITY, COLIBRI_E_MEMORY.
+ * Errors     COLIBRI_E_FORMAT  a split pattern of the file takes more effort on this text than any
+ *                              sound pattern does.
+ *            COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_CAPACITY, COLIBRI_E_MEMORY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_tokenizer_encode(const colibri_tokenizer *tokenizer,
@@ -154,6 +156,7 @@ typedef struct colibri_chat_message {
  *
  * Threads    Any.
  * Errors     COLIBRI_E_UNSUPPORTED  the tokenizer lacks a token of the layout: it is named.
+ *            COLIBRI_E_FORMAT       as colibri_tokenizer_encode().
  *            COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_CAPACITY, COLIBRI_E_MEMORY.
  * Since      0.1
  */
