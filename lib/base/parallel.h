@@ -9,32 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <type_traits>
+
+#include "lib/base/function_ref.h"
 
 namespace colibri {
-
-// Reference to a callable for the length of one call; never owns, never allocates.
-template <typename Signature>
-class FunctionRef;
-template <typename Result, typename... Args>
-class FunctionRef<Result(Args...)> {
- public:
-  // Implicit by design, for lambdas at call sites; the constraint keeps copies out.
-  // NOLINTBEGIN(bugprone-forwarding-reference-overload)
-  template <typename F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(F &&f)
-  noexcept
-      : object_(const_cast<void *>(static_cast<const void *>(&f))),
-        call_([](void *object, Args... args) -> Result {
-          return (*static_cast<std::remove_reference_t<F> *>(object))(args...);
-        }) {}
-  // NOLINTEND(bugprone-forwarding-reference-overload)
-  Result operator()(Args... args) const { return call_(object_, args...); }
-
- private:
-  void *object_;
-  Result (*call_)(void *, Args...);
-};
 
 class ThreadPool {
  public:
@@ -44,7 +22,10 @@ class ThreadPool {
   // kMemory if threads cannot be made. The machine may give fewer threads than asked; then each
   // does more.
   explicit ThreadPool(uint32_t n_threads);
-  // Waits until no thread is inside the library on behalf of this pool. No call may be running.
+  // No call may be running. Waits for the threads that TBB has put to work for this pool; for those
+  // that it was asked for and has not started, up to 100 ms. One that starts later owns what it
+  // touches, finds that it must stop, and goes back to TBB at once. So a thread of TBB may still be
+  // on its way out of the library when this returns, but touches nothing of the pool.
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/parallel.h"
+#include "lib/base/function_ref.h"
 #include "lib/snapshot/json.h"
 #include "lib/tokenizer/tokenizer.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/parallel.h"
+#include "lib/base/function_ref.h"
 #include "lib/snapshot/json.h"
 #include "lib/tokenizer/split_regex.h"
 
