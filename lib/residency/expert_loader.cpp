@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "lib/base/float_mode.h"
+#include "lib/base/quiet_thread.h"
 #include "lib/residency/expert_layout.h"
-#include "lib/residency/quiet_thread.h"
 #include "lib/residency/weight_packing.h"
 
 namespace colibri {

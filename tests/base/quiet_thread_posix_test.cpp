@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "lib/residency/quiet_thread.h"
+#include "lib/base/quiet_thread.h"
 #include "tests/support/catch.h"
 
 TEST_CASE("no signal handler of the host can run on a quiet thread") {

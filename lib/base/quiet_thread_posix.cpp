@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "lib/base/quiet_thread.h"
 #include "lib/base/status.h"
-#include "lib/residency/quiet_thread.h"
 
 namespace colibri {
 namespace {
@@ -44,8 +44,7 @@ std::thread start_quiet_thread(const char *name, std::function<void()> body) {
 #endif
     return thread;
   } catch (const std::system_error &failure) {
-    throw_error(StatusCode::kMemory,
-                "thread %s cannot be started: %s; ask for fewer loader threads", name,
+    throw_error(StatusCode::kMemory, "thread %s cannot be started: %s; ask for fewer threads", name,
                 failure.what());
   }
 }
