@@ -11,54 +11,21 @@
 namespace colibri {
 namespace {
 
-// Public names are upper case with underscores and cannot be made from the table's CamelCase by the
-// preprocessor, so they are listed by enumerator; -Wswitch reports a row that is forgotten.
 const char *public_name(StatusCode code) noexcept {
   switch (code) {
-    case StatusCode::kOk:
-      return "COLIBRI_OK";
-    case StatusCode::kArgument:
-      return "COLIBRI_E_ARGUMENT";
-    case StatusCode::kUnsupported:
-      return "COLIBRI_E_UNSUPPORTED";
-    case StatusCode::kNotFound:
-      return "COLIBRI_E_NOT_FOUND";
-    case StatusCode::kHandle:
-      return "COLIBRI_E_HANDLE";
-    case StatusCode::kBusy:
-      return "COLIBRI_E_BUSY";
-    case StatusCode::kState:
-      return "COLIBRI_E_STATE";
-    case StatusCode::kCancelled:
-      return "COLIBRI_E_CANCELLED";
-    case StatusCode::kMemory:
-      return "COLIBRI_E_MEMORY";
-    case StatusCode::kBudget:
-      return "COLIBRI_E_BUDGET";
-    case StatusCode::kCapacity:
-      return "COLIBRI_E_CAPACITY";
-    case StatusCode::kContext:
-      return "COLIBRI_E_CONTEXT";
-    case StatusCode::kFormat:
-      return "COLIBRI_E_FORMAT";
-    case StatusCode::kIncomplete:
-      return "COLIBRI_E_INCOMPLETE";
-    case StatusCode::kMismatch:
-      return "COLIBRI_E_MISMATCH";
-    case StatusCode::kIo:
-      return "COLIBRI_E_IO";
-    case StatusCode::kNonFinite:
-      return "COLIBRI_E_NON_FINITE";
-    case StatusCode::kInternal:
-      return "COLIBRI_E_INTERNAL";
+#define COLIBRI_STATUS_ROW(name, public_name, number, text) \
+  case StatusCode::k##name:                                 \
+    return #public_name;
+#include "lib/base/status_table.inc"
+#undef COLIBRI_STATUS_ROW
   }
   return "COLIBRI_E_UNKNOWN";
 }
 
 const char *default_text(StatusCode code) noexcept {
   switch (code) {
-#define COLIBRI_STATUS_ROW(name, number, text) \
-  case StatusCode::k##name:                    \
+#define COLIBRI_STATUS_ROW(name, public_name, number, text) \
+  case StatusCode::k##name:                                 \
     return text;
 #include "lib/base/status_table.inc"
 #undef COLIBRI_STATUS_ROW

@@ -2,8 +2,8 @@
 //
 // Status: the outcome of an operation on the step path, with a text in place (no allocation).
 // Error: the one exception type of the library, thrown off the step path (open, load, create).
-// The numbers, names and default texts of all codes stand in status_table.inc and nowhere else;
-// they are the numbers of include/colibri/status.h, which a test compares.
+// The numbers, names and default texts of all codes stand in status_table.inc; the public header
+// include/colibri/status.h repeats the names and numbers for C, and a test compares the two.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace colibri {
 
 enum class StatusCode : int32_t {
-#define COLIBRI_STATUS_ROW(name, number, text) k##name = (number),
+#define COLIBRI_STATUS_ROW(name, public_name, number, text) k##name = (number),
 #include "lib/base/status_table.inc"
 #undef COLIBRI_STATUS_ROW
 };

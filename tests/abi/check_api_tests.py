@@ -45,10 +45,8 @@ def check_signatures(root):
 
 
 def check_codes(root):
-    table = {}
-    for name, number in re.findall(r"COLIBRI_STATUS_ROW\((\w+), (-?\d+),", read(os.path.join(root, "lib/base/status_table.inc"))):
-        upper = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
-        table["COLIBRI_OK" if name == "Ok" else "COLIBRI_E_" + upper] = int(number)
+    table = {name: int(number) for name, number in re.findall(
+        r"COLIBRI_STATUS_ROW\(\w+, (\w+), (-?\d+),", read(os.path.join(root, "lib/base/status_table.inc")))}
     header = {name: int(number) for name, number in re.findall(
         r"#define (COLIBRI_OK|COLIBRI_E_\w+) \(?(-?\d+)\)?", read(os.path.join(root, "include/colibri/status.h")))}
     codes = sorted(set(table.items()) ^ set(header.items()))

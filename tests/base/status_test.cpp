@@ -54,12 +54,13 @@ TEST_CASE("every code of the table has its own public name and text") {
   std::set<std::string> texts;
   std::set<int> numbers;
   size_t n_rows = 0;
-#define COLIBRI_STATUS_ROW(name, number, text)              \
-  REQUIRE(static_cast<int>(StatusCode::k##name) == number); \
-  REQUIRE(std::string(status_code_text(number)) == text);   \
-  names.insert(status_code_name(number));                   \
-  texts.insert(status_code_text(number));                   \
-  numbers.insert(number);                                   \
+#define COLIBRI_STATUS_ROW(name, public_name, number, text)       \
+  REQUIRE(static_cast<int>(StatusCode::k##name) == number);       \
+  REQUIRE(std::string(status_code_name(number)) == #public_name); \
+  REQUIRE(std::string(status_code_text(number)) == text);         \
+  names.insert(status_code_name(number));                         \
+  texts.insert(status_code_text(number));                         \
+  numbers.insert(number);                                         \
   ++n_rows;
 #include "lib/base/status_table.inc"
 #undef COLIBRI_STATUS_ROW
