@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // 64-bit arithmetic on numbers that come from a file or a caller: a result that does not fit is an
-// Error of code kFormat that names `what`. Raw products of such numbers are not written anywhere
-// else.
+// Error of code kFormat that names `what`. The code that reads such numbers computes sizes here, or
+// refuses numbers beyond bounds under which no product can overflow; what comes after relies on it.
 
 #pragma once
 

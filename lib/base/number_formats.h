@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Conversions between stored number formats and float32. Exact in the direction to float32;
-// rounding is to nearest even in the other. Subnormals, infinities and NaN are kept. Definitions:
-// architectures of the formats are IEEE 754 binary16, bfloat16 (upper half of binary32) and OCP FP8
+// rounding is to nearest even in the other. Subnormals, infinities and NaN are kept. The formats
+// are IEEE 754 binary16, bfloat16 (upper half of binary32) and OCP FP8
 // E4M3 (no infinity, 0x7F and 0xFF NaN, largest 448).
 
 #pragma once
