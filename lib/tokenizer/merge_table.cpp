@@ -8,28 +8,15 @@
 #include <bit>
 
 namespace colibri {
-namespace {
-
-constexpr uint64_t make_key(int32_t left, int32_t right) noexcept {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-}
-
-constexpr uint64_t hash_key(uint64_t key) noexcept {
-  key ^= key >> 29;
-  key *= 0xBF58476D1CE4E5B9u;
-  return (key ^ key >> 32) * 0x9E3779B97F4A7C15u;
-}
-
-}  // namespace
 
 void MergeTable::reserve(size_t n_merges) {
   const size_t n_slots = std::bit_ceil(n_merges + n_merges / 2 + 8);
   if (n_slots > slots_.size()) grow(n_slots);
 }
 
-size_t MergeTable::find_slot(uint64_t key, uint64_t hash) const noexcept {
+size_t MergeTable::find_slot(uint64_t key, uint64_t pair_hash) const noexcept {
   const size_t mask = slots_.size() - 1;
-  size_t i = hash >> slot_shift_;
+  size_t i = pair_hash >> slot_shift_;
   while (slots_[i].key != key && slots_[i].key != kFree) i = (i + 1) & mask;
   return i;
 }
@@ -39,21 +26,21 @@ void MergeTable::set(int32_t left, int32_t right, Merge merge) {
     grow(slots_.empty() ? 16 : slots_.size() * 2);
   }
   const uint64_t key = make_key(left, right);
-  const uint64_t hash = hash_key(key);
-  Slot &slot = slots_[find_slot(key, hash)];
+  const uint64_t pair_hash = hash(key);
+  Slot &slot = slots_[find_slot(key, pair_hash)];
   if (slot.key == kFree) ++n_merges_;
   slot = {key, merge};
-  const uint64_t bit = hash >> filter_shift_;
+  const uint64_t bit = pair_hash >> filter_shift_;
   filter_[bit / 64] |= uint64_t{1} << bit % 64;
 }
 
 Merge MergeTable::find(int32_t left, int32_t right) const noexcept {
   if (slots_.empty()) return {kNoRank, -1};
   const uint64_t key = make_key(left, right);
-  const uint64_t hash = hash_key(key);
-  const uint64_t bit = hash >> filter_shift_;
+  const uint64_t pair_hash = hash(key);
+  const uint64_t bit = pair_hash >> filter_shift_;
   if ((filter_[bit / 64] >> bit % 64 & 1) == 0) return {kNoRank, -1};
-  return slots_[find_slot(key, hash)].merge;
+  return slots_[find_slot(key, pair_hash)].merge;
 }
 
 void MergeTable::grow(size_t n_slots) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PieceCache: ids of pieces seen before in the same encode call. Of fixed size and direct-mapped: a
-// new piece takes the place of the one with the same hash, so no text can make it grow or slow.
+// new piece takes the place of the one with the same hash, so no text can make it grow. Hashes are
+// seeded per cache, so that no text is prepared to make it useless.
 
 #pragma once
 
@@ -11,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/tokenizer/token_map.h"
+#include "lib/snapshot/hash.h"
 
 namespace colibri {
 
@@ -22,10 +23,12 @@ class PieceCache {
 
   explicit PieceCache(size_t n_entries) : entries_(n_entries) {}  // a power of two
 
-  // Appends the ids of the piece if they are known.
-  bool append(std::string_view piece, uint64_t hash, std::vector<int32_t> *ids) const {
-    const Entry &entry = entries_[hash & (entries_.size() - 1)];
-    if (entry.hash != static_cast<uint32_t>(hash >> 32) || entry.n_bytes != piece.size() ||
+  uint64_t hash(std::string_view piece) const noexcept { return hash_bytes(piece, seed_); }
+
+  // Appends the ids of the piece, whose hash is given here and below, if they are known.
+  bool append(std::string_view piece, uint64_t piece_hash, std::vector<int32_t> *ids) const {
+    const Entry &entry = entries_[piece_hash & (entries_.size() - 1)];
+    if (entry.hash != static_cast<uint32_t>(piece_hash >> 32) || entry.n_bytes != piece.size() ||
         std::memcmp(entry.bytes, piece.data(), piece.size()) != 0) {
       return false;
     }
@@ -34,10 +37,10 @@ class PieceCache {
   }
 
   // Pieces of more than kMaxBytes or kMaxIds are not kept.
-  void store(std::string_view piece, uint64_t hash, const int32_t *ids, size_t n_ids) {
+  void store(std::string_view piece, uint64_t piece_hash, const int32_t *ids, size_t n_ids) {
     if (piece.size() > kMaxBytes || n_ids > kMaxIds) return;
-    Entry &entry = entries_[hash & (entries_.size() - 1)];
-    entry.hash = static_cast<uint32_t>(hash >> 32);
+    Entry &entry = entries_[piece_hash & (entries_.size() - 1)];
+    entry.hash = static_cast<uint32_t>(piece_hash >> 32);
     entry.n_bytes = static_cast<uint8_t>(piece.size());
     entry.n_ids = static_cast<uint8_t>(n_ids);
     std::memcpy(entry.bytes, piece.data(), piece.size());
@@ -52,6 +55,7 @@ class PieceCache {
     char bytes[kMaxBytes];
     int32_t ids[kMaxIds];
   };
+  uint64_t seed_ = hash_bytes({}, reinterpret_cast<uintptr_t>(this));
   std::vector<Entry> entries_;
 };
 

@@ -6,34 +6,10 @@
 #include "lib/tokenizer/token_map.h"
 
 #include <bit>
-#include <cstring>
 
 #include "lib/base/status.h"
 
 namespace colibri {
-namespace {
-
-constexpr uint64_t kFactor = 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio
-
-uint64_t mix(uint64_t a) noexcept {
-  a *= kFactor;
-  return a ^ a >> 32;
-}
-
-}  // namespace
-
-uint64_t hash_text(std::string_view text) noexcept {
-  uint64_t hash = text.size();
-  size_t i = 0;
-  uint64_t block;
-  for (; i + sizeof(block) <= text.size(); i += sizeof(block)) {
-    std::memcpy(&block, text.data() + i, sizeof(block));
-    hash = mix(hash ^ block);
-  }
-  block = 0;
-  if (i < text.size()) std::memcpy(&block, text.data() + i, text.size() - i);
-  return mix(mix(hash ^ block));
-}
 
 void TokenMap::reserve(size_t n_texts, size_t n_bytes) {
   texts_.reserve(n_bytes);
@@ -41,12 +17,13 @@ void TokenMap::reserve(size_t n_texts, size_t n_bytes) {
   if (n_slots > slots_.size()) grow(n_slots);
 }
 
-size_t TokenMap::find_slot(std::string_view text, uint32_t hash) const noexcept {
+size_t TokenMap::find_slot(std::string_view text, uint32_t text_hash) const noexcept {
   const size_t mask = slots_.size() - 1;
-  size_t i = hash & mask;
+  size_t i = text_hash & mask;
   while (slots_[i].id >= 0) {
     const Slot &slot = slots_[i];
-    if (slot.hash == hash && std::string_view(texts_).substr(slot.offset, slot.length) == text) {
+    if (slot.hash == text_hash &&
+        std::string_view(texts_).substr(slot.offset, slot.length) == text) {
       break;
     }
     i = (i + 1) & mask;
@@ -61,10 +38,10 @@ bool TokenMap::insert(std::string_view text, int32_t id) {
   if (texts_.size() + text.size() > UINT32_MAX) {
     throw_error(StatusCode::kFormat, "the texts of the tokens exceed 4 GiB");
   }
-  const auto hash = static_cast<uint32_t>(hash_text(text));
-  Slot &slot = slots_[find_slot(text, hash)];
+  const auto text_hash = static_cast<uint32_t>(hash(text));
+  Slot &slot = slots_[find_slot(text, text_hash)];
   if (slot.id >= 0) return false;
-  slot = {hash, id, static_cast<uint32_t>(texts_.size()), static_cast<uint32_t>(text.size())};
+  slot = {text_hash, id, static_cast<uint32_t>(texts_.size()), static_cast<uint32_t>(text.size())};
   texts_.append(text);
   ++n_texts_;
   return true;
@@ -72,7 +49,7 @@ bool TokenMap::insert(std::string_view text, int32_t id) {
 
 int32_t TokenMap::find(std::string_view text) const noexcept {
   if (slots_.empty()) return -1;
-  return slots_[find_slot(text, static_cast<uint32_t>(hash_text(text)))].id;
+  return slots_[find_slot(text, static_cast<uint32_t>(hash(text)))].id;
 }
 
 void TokenMap::grow(size_t n_slots) {

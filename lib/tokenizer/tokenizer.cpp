@@ -58,7 +58,7 @@ class Encoder {
       impl_.model.encode_piece(piece, &scratch_, &ids_);
       return;
     }
-    const uint64_t hash = hash_text(piece);
+    const uint64_t hash = cache_->hash(piece);
     if (cache_->append(piece, hash, &ids_)) return;
     const size_t begin = ids_.size();
     impl_.model.encode_piece(piece, &scratch_, &ids_);

@@ -15,15 +15,15 @@ namespace {
 TEST_CASE("a cache gives back what was stored, or nothing") {
   PieceCache cache(2);
   std::vector<int32_t> ids = {9};
-  CHECK_FALSE(cache.append("a", hash_text("a"), &ids));
+  CHECK_FALSE(cache.append("a", cache.hash("a"), &ids));
   const int32_t stored[] = {1, 2};
-  cache.store("a", hash_text("a"), stored, 2);
-  CHECK(cache.append("a", hash_text("a"), &ids));
+  cache.store("a", cache.hash("a"), stored, 2);
+  CHECK(cache.append("a", cache.hash("a"), &ids));
   CHECK(ids == std::vector<int32_t>{9, 1, 2});
-  CHECK_FALSE(cache.append("b", hash_text("a"), &ids));  // same hash, other piece
-  cache.store("b", hash_text("a"), stored, 1);
-  CHECK_FALSE(cache.append("a", hash_text("a"), &ids));
-  CHECK(cache.append("b", hash_text("a"), &ids));
+  CHECK_FALSE(cache.append("b", cache.hash("a"), &ids));  // same hash, other piece
+  cache.store("b", cache.hash("a"), stored, 1);
+  CHECK_FALSE(cache.append("a", cache.hash("a"), &ids));
+  CHECK(cache.append("b", cache.hash("a"), &ids));
 }
 
 TEST_CASE("what is too large for an entry is not stored") {
