@@ -49,10 +49,8 @@ std::string tiny_cases_path() {
 
 std::optional<std::string> find_vocabulary_folder(const std::string &name) {
   const char *folder = std::getenv("COLIBRI_TOKENIZERS");
-  const std::string root = folder != nullptr ? folder : COLIBRI_REPOSITORY "/../shared/tokenizers";
-  const std::string path = join_path(root, name);
-  if (!directory_exists(path)) return std::nullopt;
-  return path;
+  if (folder == nullptr || folder[0] == '\0') return std::nullopt;
+  return join_path(folder, name);
 }
 
 std::vector<int32_t> encode(const Tokenizer &tokenizer, std::string_view text,

@@ -29,8 +29,8 @@ std::vector<TokenizerCase> read_cases(const std::string &path);
 std::string tiny_tokenizer_path();
 std::string tiny_cases_path();
 
-// Folder of a vocabulary that is not part of the repository: in $COLIBRI_TOKENIZERS, or in
-// ../shared/tokenizers beside the repository. nullopt if it is absent.
+// Folder of a vocabulary that is not part of the repository, below $COLIBRI_TOKENIZERS; nullopt if
+// that is not set.
 std::optional<std::string> find_vocabulary_folder(const std::string &name);
 
 std::vector<int32_t> encode(const Tokenizer &tokenizer, std::string_view text,
