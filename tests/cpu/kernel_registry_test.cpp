@@ -4,7 +4,10 @@
 
 #include "cpu/kernel_registry.h"
 
+#include <algorithm>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "cpu/cpu_backend.h"
 #include "cpu/cpu_features.h"
@@ -18,6 +21,27 @@ using colibri::cpu::kernel_rows;
 
 TEST_CASE("without a name the first set that the CPU can run is chosen") {
   REQUIRE(choose_kernel_row("").name == std::string(test::runnable_rows().front().name));
+}
+
+TEST_CASE("a set whose features the operating system lists is found") {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line) && line.rfind("flags", 0) != 0) {
+  }
+  if (line.empty()) {
+    WARN("skipped: /proc/cpuinfo lists no flags here");
+    return;
+  }
+  line += ' ';
+  const auto lists = [&](const std::vector<std::string> &flags) {
+    return std::all_of(flags.begin(), flags.end(), [&](const std::string &flag) {
+      return line.find(" " + flag + " ") != std::string::npos;
+    });
+  };
+  if (lists({"avx2", "fma", "f16c"})) CHECK(choose_kernel_row("avx2").set != nullptr);
+  if (lists({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"})) {
+    CHECK(choose_kernel_row("").name == std::string("avx512"));
+  }
 }
 
 TEST_CASE("a forced name runs that set") {
