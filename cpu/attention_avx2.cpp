@@ -4,14 +4,12 @@
 //
 // Contract: AttentionFn in cpu/kernels.h. Definition: attention_ref.cpp, equal bit for bit.
 //
-// Keys    the keys of a block are gathered once for all heads into panels [width][16], so that a
-// key is a lane; a panel
-//         row is two registers.
-// Tiles   scores: 4 heads by one panel; values: 4 heads by 16 columns. A missing head repeats the
-// last one and is not
-//         stored.
-// Scratch one panel; scores of all heads [heads][64], which become p; m, l and three more numbers
-// per head.
+// Keys     the keys of a block are gathered once for all heads into panels [width][16], so that a
+//          key is a lane; a row of a panel is two registers.
+// Tiles    scores: 4 heads by one panel; values: 4 heads by 16 columns. A missing head repeats the
+//          last one and is not stored.
+// Scratch  one panel; scores of all heads [heads][64], which become p; m, l and three more numbers
+//          per head.
 //
 // Built with row `avx2` of cpu/CMakeLists.txt.
 

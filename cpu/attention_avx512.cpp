@@ -4,12 +4,12 @@
 //
 // Contract: AttentionFn in cpu/kernels.h. Definition: attention_ref.cpp, equal bit for bit.
 //
-// Keys    the keys of a block are gathered once for all heads into panels [width][16], so that a
-// key is a lane. Tiles   scores: 8 heads by 2 panels; values: 4 heads by 64 columns. A missing head
-// repeats the last one and is not
-//         stored.
-// Scratch panels; scores of all heads [heads][64], which become p; m, l and three more numbers per
-// head.
+// Keys     the keys of a block are gathered once for all heads into panels [width][16], so that a
+//          key is a lane.
+// Tiles    scores: 8 heads by 2 panels; values: 4 heads by 64 columns. A missing head repeats the
+//          last one and is not stored.
+// Scratch  two panels; scores of all heads [heads][64], which become p; m, l and three more numbers
+//          per head.
 //
 // Built with row `avx512` of cpu/CMakeLists.txt.
 

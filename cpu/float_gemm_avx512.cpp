@@ -4,13 +4,12 @@
 //
 // Contract: FloatGemmFn in cpu/kernels.h. Definition: float_gemm_ref.cpp, equal bit for bit.
 //
-// Tile    rows by panels: 1 x 8, 2 x 4, 4 x 4, 8 x 2, so that at least 8 chains are in flight. A
-// weight is decoded once
-//         per tile.
-// Steps   a format gives its weights in steps of kStep depths: one for plain formats and FP8, a
-// line for INT8 and INT4. Tails   a missing row repeats the last one of the tile, which stores the
-// same value twice; missing columns are
-//         computed in the padded panel and not stored.
+// Tile   rows by panels: 1 x 8, 2 x 4, 4 x 4, 8 x 2, so that at least 8 chains are in flight. A
+//        weight is decoded once per tile.
+// Steps  a format gives its weights in steps of kStep depths: one for plain formats and FP8, a line
+//        for INT8 and INT4.
+// Tails  a missing row repeats the last one of the tile, which stores the same value twice; missing
+//        columns are computed in the padded panel and not stored.
 //
 // Built with row `avx512` of cpu/CMakeLists.txt.
 

@@ -18,8 +18,7 @@ static inline __m256i first_lanes(size_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// Lanes 0 .. n - 1 from memory, zeros above; nothing else is read. A negative difference counts as
-// 0.
+// Lanes 0 .. n - 1 from memory, zeros above; nothing else is read.
 static inline __m256 load_first(const float *at, size_t n) {
   return n >= 8 ? _mm256_loadu_ps(at) : _mm256_maskload_ps(at, first_lanes(n));
 }
@@ -31,7 +30,7 @@ static inline void store_first(float *at, size_t n, __m256 value) {
   }
 }
 
-// a - b, at least 0.
+// a - b; a negative difference counts as 0.
 static inline size_t lanes_left(size_t a, size_t b) {
   return a > b ? a - b : 0;
 }

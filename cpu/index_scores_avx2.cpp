@@ -4,10 +4,9 @@
 //
 // Contract: IndexScoresFn in cpu/kernels.h. Definition: index_scores_ref.cpp, equal bit for bit.
 //
-// Tile    4 heads by one panel of 16 keys: eight chains in flight, each key read once per tile.
-// Tails   a missing head repeats the last one and is not summed; missing keys are computed in the
-// padded panel and not
-//         stored.
+// Tile   4 heads by one panel of 16 keys: eight chains in flight, each key read once per tile.
+// Tails  a missing head repeats the last one and is not summed; missing keys are computed in the
+//        padded panel and not stored.
 //
 // Built with row `avx2` of cpu/CMakeLists.txt.
 

@@ -4,10 +4,10 @@
 //
 // Contract: IndexScoresFn in cpu/kernels.h. Definition: index_scores_ref.cpp, equal bit for bit.
 //
-// Tile    kTileHeads heads by kPanels panels of 16 keys: that many chains in flight, each key read
-// once per tile. Tails   a missing head repeats the last one and is not summed; missing keys are
-// computed in the padded panel and not
-//         stored.
+// Tile   kTileHeads heads by kPanels panels of 16 keys: that many chains in flight, each key read
+//        once per tile.
+// Tails  a missing head repeats the last one and is not summed; missing keys are computed in the
+//        padded panel and not stored.
 //
 // Built with row `avx512` of cpu/CMakeLists.txt.
 

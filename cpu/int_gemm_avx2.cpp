@@ -4,14 +4,12 @@
 //
 // Contract: IntGemmFn in cpu/kernels.h. Definition: int_gemm_ref.cpp, equal bit for bit.
 //
-// Tile    up to 4 rows by one panel, the panel in two halves of 8 columns; a 64-byte line is two
-// registers. INT4    VPMADDUBSW, unsigned nibbles times signed bytes. A pair is at most 2 * 15 *
-// 127 = 3810, so the eight pairs of
-//         four lines fit 16 bits and are widened once.
-// INT8    a pair would not fit 16 bits, so even and odd bytes are widened and multiplied with
-// VPMADDWD. Signs   weights are read as stored; the offset is taken out by starting a group at
-// -offset * sum of its activations. Tails   missing columns are computed in the padded panel and
-// not stored; a missing depth is a zero activation.
+// Tile   up to 4 rows by one panel, the panel in two halves of 8 columns; a 64-byte line is two
+//        registers.
+// Signs  weights are read as stored; the offset is taken out by starting a group at -offset * sum
+//        of its activations.
+// Tails  missing columns are computed in the padded panel and not stored; a missing depth is a zero
+//        activation.
 //
 // Built with row `avx2` of cpu/CMakeLists.txt.
 
@@ -45,6 +43,8 @@ inline void prefetch(const uint8_t *at) {
   _mm_prefetch(reinterpret_cast<const char *>(at), _MM_HINT_T0);
 }
 
+// A pair of products would not fit 16 bits, so even and odd bytes are widened and multiplied with
+// VPMADDWD.
 struct Int8Format {
   static constexpr size_t kLineDepths = 4;
   static constexpr int32_t kOffset = 128;
@@ -73,6 +73,8 @@ struct Int8Format {
   }
 };
 
+// VPMADDUBSW: unsigned nibbles times signed bytes. A pair is at most 2 * 15 * 127 = 3810, so the
+// eight pairs of four lines fit 16 bits and are widened once.
 struct Int4Format {
   static constexpr size_t kLineDepths = 8;
   static constexpr int32_t kOffset = 8;

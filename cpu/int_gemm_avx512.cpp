@@ -4,13 +4,13 @@
 //
 // Contract: IntGemmFn in cpu/kernels.h. Definition: int_gemm_ref.cpp, equal bit for bit.
 //
-// Tile    kRows rows by one panel; a panel is one stream of 64-byte lines, read once for up to 8
-// rows. Signs   VPDPBUSD takes unsigned times signed. Weights are read as stored; the offset is
-// taken out by starting the
-//         accumulator of a group at -offset * sum of its activations.
+// Tile    up to 8 rows by one panel; a panel is one stream of 64-byte lines, read once per tile.
+// Signs   VPDPBUSD takes unsigned times signed. Weights are read as stored; the offset is taken out
+//         by starting the accumulator of a group at -offset * sum of its activations.
 // Chains  the groups of a row are independent until their dots meet the float chain, so the
-// processor overlaps them. Tails   missing columns are computed in the padded panel and not stored;
-// a missing depth is a zero activation.
+//         processor overlaps them.
+// Tails   missing columns are computed in the padded panel and not stored; a missing depth is a
+//         zero activation.
 //
 // Built with row `avx512` of cpu/CMakeLists.txt.
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on one row: AVX2. Contracts in cpu/kernels.h, definition in row_ops_ref.cpp, equal bit
-// for bit.
+// Operations on one row: AVX2.
+//
+// Contracts in cpu/kernels.h. Definition: row_ops_ref.cpp, equal bit for bit.
 //
 // Tails   masked loads read zeros, which leave tree sums and maxima as they are; masked stores
-// write nothing else. Maxima  of |x| are taken on the bits as integers: the order is the same and
-// NaN and infinity come out on top.
+//         write nothing else.
+// Maxima  of |x| are taken on the bits as integers: the order is the same, and NaN and infinity
+//         come out on top.
 //
 // Built with row `avx2` of cpu/CMakeLists.txt.
 

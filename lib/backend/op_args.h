@@ -29,8 +29,7 @@ struct QuantisedRows {
   uint32_t group = 0;  // 0: not quantised
 };
 
-// Input rows of a matrix product, in float and, if the product is an integer one, quantised as
-// well.
+// Input rows of a matrix product, in float and, if it is an integer product, quantised as well.
 struct ActivationRows {
   const float *x = nullptr;  // [n_rows][x_stride]
   size_t x_stride = 0;
@@ -40,12 +39,10 @@ struct ActivationRows {
 };
 
 // y[r][c] = sum over depth of W[c][d] * x[r][d].
-// float activations:   one chain acc = fma(w, x, acc) from 0, d ascending, w the dequantised
-// weight:
-//                      float(q) * scale rounded to float32.
-// integer activations: groups ascending, acc = fma(float(dot), weight_scale * activation_scale,
-// acc) from 0,
-//                      dot = exact integer sum of the group.
+//   float activations    one chain acc = fma(w, x, acc) from 0, d ascending; w is the dequantised
+//                        weight: float(q) * scale rounded to float32
+//   integer activations  one chain acc = fma(float(dot), weight_scale * activation_scale, acc)
+//                        from 0, groups ascending; dot is the exact integer sum of the group
 struct LinearTask {
   PackedMatrix matrix;
   ActivationRows input;
@@ -144,7 +141,11 @@ struct SelectArgs {
   int32_t *positions = nullptr;  // [R][top_k]
 };
 
-// Router with sigmoid scores and selection bias (R3 in docs/architecture.md).
+// Router with sigmoid scores and selection bias. The score of an expert is the sigmoid of its logit
+// plus its bias. If n_groups > 1, the experts form n_groups equal runs by id; only the n_top_groups
+// with the largest sum of their two best scores stay eligible (ties: lower group wins). The top_k
+// best scores are chosen; a NaN loses against every number. The weight of a chosen expert is its
+// sigmoid without the bias, normalised and scaled as the members say.
 struct RouteArgs {
   const float *logits = nullptr;  // [R][E]
   const float *bias = nullptr;    // [E]
@@ -177,8 +178,8 @@ struct ExpertTask {
 // the groups of their down matrices may differ.
 struct ExpertsArgs {
   std::span<const ExpertTask> tasks;
-  ActivationRows input;  // R rows of width D, quantised with the group of every integer gate and up
-                         // if uses_integers
+  // R rows of width D; if uses_integers, quantised with the group of every integer gate and up.
+  ActivationRows input;
   bool uses_integers = false;
   float *out = nullptr;  // [R * K][D]
   size_t out_stride = 0;

@@ -6,20 +6,6 @@
 // Words: a matrix maps `depth` inputs to `columns` outputs (a checkpoint row is a column here).
 // Columns are cut into panels of 16; a panel holds its values for all depths, so that one output
 // lives in one lane and its sum over the depth is one ascending chain.
-//
-//   plain (F32, BF16, F16)  panel = [depth][16] elements
-//   FP8 (E4M3)              panel = [depth][16] bytes
-//   INT8                    panel = lines of 64 bytes = 4 depths; byte 4*c + j of a line is column
-//   c, depth j,
-//                           stored unsigned as value + 128
-//   INT4                    panel = lines of 64 bytes = 8 depths; byte 4*c + j holds column c:
-//   depth j in the low
-//                           nibble, depth 4 + j in the high one, stored unsigned as value + 8
-//
-// Depth is padded to whole lines (INT8: 4, INT4: 8) and columns to whole panels with zero weights
-// (128, 8). Scales (FP8, INT8, INT4) stand behind the values of all panels at the next multiple of
-// 64 bytes: float32 [panel][scale group][16]. A scale group is `group` depths, or the whole depth
-// if has_row_scale.
 
 #pragma once
 
@@ -29,20 +15,33 @@
 namespace colibri {
 
 enum class WeightFormat : uint8_t { kF32, kBF16, kF16, kFp8, kInt8, kInt4 };
-const char *weight_format_name(
-    WeightFormat format) noexcept;  // "f32", "bf16", "f16", "fp8", "int8", "int4"
+// "f32", "bf16", "f16", "fp8", "int8", "int4".
+const char *weight_format_name(WeightFormat format) noexcept;
 
 constexpr size_t kPanelColumns = 16;
 // Depths per activation scale when the weights have one scale for the whole row.
 constexpr uint32_t kRowScaleActivationGroup = 64;
 
+// A panel by format:
+//   plain (F32, BF16, F16)  [depth][16] elements
+//   FP8 (E4M3)              [depth][16] bytes
+//   INT8                    lines of 64 bytes = 4 depths; byte 4*c + j of a line is column c,
+//                           depth j, stored unsigned as value + 128
+//   INT4                    lines of 64 bytes = 8 depths; byte 4*c + j of a line holds column c:
+//                           depth j in the low nibble, depth 4 + j in the high one, each stored
+//                           unsigned as value + 8
+//
+// Depth is padded to whole lines (INT8: 4, INT4: 8) and columns to whole panels with zero weights
+// (128, 8). Scales (FP8, INT8, INT4) stand behind the values of all panels at the next multiple of
+// 64 bytes: float32 [panel][scale group][16]. A scale group is `group` depths, or the whole depth
+// if has_row_scale.
 struct WeightLayout {
   WeightFormat format = WeightFormat::kF32;
   uint32_t columns = 0;  // outputs
   uint32_t depth = 0;    // inputs
   uint32_t group = 0;    // depths per group: FP8 128; INT4/INT8 a multiple of 16; plain 0
-  bool has_row_scale =
-      false;  // INT4/INT8: one scale per column; `group` is then only the activations' group
+  // INT4/INT8: one scale per column; `group` is then only the group of the activations.
+  bool has_row_scale = false;
 
   bool is_integer() const noexcept {
     return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;

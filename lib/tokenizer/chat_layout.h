@@ -23,12 +23,14 @@ struct ChatMessage {
   std::string_view reasoning;  // assistant only; written only after the last user message
 };
 
-// GLM layout (glm_moe_dsa): [gMASK]<sop>, then <|system|>, <|user|>,
-// <|assistant|><think>..</think>,
-// <|observation|><tool_response>..</tool_response>; generation prompt <|assistant|><think></think>,
-// or
-// <|assistant|><think> when has_thinking. A <think> part inside an assistant's text is treated as
-// its reasoning.
+// GLM layout (glm_moe_dsa):
+//   start              [gMASK]<sop>
+//   system             <|system|>..
+//   user               <|user|>..
+//   assistant          <|assistant|><think>..</think>..
+//   tool               <|observation|><tool_response>..</tool_response>
+//   generation prompt  <|assistant|><think></think>, or <|assistant|><think> when has_thinking
+// A <think> part inside an assistant's text is treated as its reasoning.
 struct ChatOptions {
   bool adds_generation_prompt = true;
   bool has_thinking = false;

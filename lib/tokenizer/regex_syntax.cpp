@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the two syntaxes differ and what is done about it:
-//   \s \S      Unicode White_Space; PCRE2 adds U+180E. Written out as ranges.
-//   \v \h \w   other meanings there. \v is written as VT, the others are refused.
-//   {n,m}+     not possessive in Ruby: a repeated group. Written as one.
-//   \p{L} \p{S} of an older PCRE2 lack ideographs and symbols (emoji) that came after Unicode 14;
-//   they are
-//              added as ranges. Rarer scripts that came later stay unknown until PCRE2 knows them.
-//   \p{Name}   scripts are by Script there, by Script_Extensions in PCRE2 10.40 and later.
-//   (?i:..)    full case folding there ("ss" is U+00DF), simple here. Pairs of letters that fold to
-//   one
-//              character are refused, and so is everything but ASCII.
-//   [a[b]&&c]  set operations there, plain characters here. Refused.
+//   \s \S        Unicode White_Space; PCRE2 adds U+180E. Written out as ranges.
+//   \v \h \w     other meanings there. \v is written as VT, the others are refused.
+//   {n,m}+       not possessive in Ruby: a repeated group. Written as one.
+//   \p{L} \p{S}  an older PCRE2 lacks ideographs and symbols (emoji) newer than Unicode 14; they
+//                are added as ranges. Rarer newer scripts stay unknown until PCRE2 knows them.
+//   \p{Name}     scripts are by Script there, by Script_Extensions in PCRE2 10.40 and later.
+//   (?i:..)      full case folding there ("ss" is U+00DF), simple here. Pairs of letters that fold
+//                to one character are refused, and so is everything but ASCII.
+//   [a[b]&&c]    set operations there, plain characters here. Refused.
 
 #include "lib/tokenizer/regex_syntax.h"
 
