@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention of one batch row: the definition, and the scratch size of all kernel sets.
+// Attention of one batch row: the definition.
 //
 // Contract: AttentionFn in cpu/kernels.h. Scores of a block live in the scratch; `out` holds o
 // between blocks.
@@ -85,14 +85,6 @@ void attend_head(const AttentionKernelArgs &args, size_t head) {
 
 void attention_ref(const AttentionKernelArgs &args) noexcept {
   for (size_t head = 0; head < args.n_heads; ++head) attend_head(args, head);
-}
-
-// Transposed keys of one block, scores and probabilities of one block for every head, and five
-// numbers per head.
-size_t attention_scratch_floats(size_t key_width, size_t value_width, size_t n_heads) noexcept {
-  (void)value_width;
-  const size_t padded_heads = (n_heads + kLanes - 1) / kLanes * kLanes;
-  return kAttentionBlock * key_width + kAttentionBlock * padded_heads + 5 * padded_heads;
 }
 
 }  // namespace colibri::cpu

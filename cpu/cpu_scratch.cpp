@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes and places of the parts. All arithmetic on the shape saturates, so a size that no machine
-// has is refused when the memory is asked for. Layout: worker parts, gate rows, up rows, int8 rows,
-// scales, sums.
+// Sizes and places of the parts. Layout: worker parts, gate rows, up rows, int8 rows, scales, sums.
+//
+// A shape has 32-bit numbers, so the size of one worker part and that of one row stay far below 64
+// bits. Their products with the numbers of workers and rows, and the sums of those, saturate: a
+// size that no machine has is refused when the memory is asked for.
 
 #include "cpu/cpu_scratch.h"
 
@@ -16,8 +18,7 @@ namespace {
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kLeastGroup = 16;
-// Also if the shape names no experts.
-constexpr uint32_t kLeastExperts = 1024;
+constexpr size_t kPaddedHeads = 16;  // heads are padded to a multiple of that
 
 uint64_t add(uint64_t a, uint64_t b) {
   return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -30,9 +31,8 @@ uint64_t align_up(uint64_t a, uint64_t unit) {
 }
 
 uint64_t worker_bytes(const ScratchShape &shape) {
-  const uint64_t attention =
-      attention_scratch_floats(shape.key_width, shape.value_width, shape.n_heads);
-  const uint64_t route = route_scratch_floats(std::max(shape.n_experts, kLeastExperts));
+  const uint64_t attention = attention_scratch_floats(shape.key_width, shape.n_heads);
+  const uint64_t route = route_scratch_floats(shape.n_experts);
   return align_up(multiply(std::max(attention, route), sizeof(float)), kAlignment);
 }
 
@@ -50,6 +50,13 @@ uint64_t padded_groups(const ScratchShape &shape) {
 }
 
 }  // namespace
+
+// Transposed keys of one block, scores of one block for every head, which become probabilities, and
+// five numbers per head.
+size_t attention_scratch_floats(size_t key_width, size_t n_heads) noexcept {
+  const size_t padded_heads = (n_heads + kPaddedHeads - 1) / kPaddedHeads * kPaddedHeads;
+  return kAttentionBlock * key_width + (kAttentionBlock + 5) * padded_heads;
+}
 
 uint64_t CpuScratch::needed_bytes(const ScratchShape &shape, uint32_t n_workers) noexcept {
   const uint64_t per_row = add(multiply(padded_width(shape), 2 * sizeof(float) + sizeof(int8_t)),

@@ -5,17 +5,6 @@
 // because they are compiled with instruction-set flags: an inline function from any other header
 // could end up with such instructions in a baseline caller. All functions of float_math_<isa>.h are
 // static. The reference is baseline code and may use <math.h>.
-//
-// Common to all: pointers may have any alignment of their element type unless said; nothing is read
-// or written outside the stated shapes; results are the same bits in every set; the reference
-// (*_ref.cpp) is the definition.
-//
-// A NaN is a NaN: its sign and payload are not part of any contract. The float mode is that of
-// ScopedFloatMode.
-//
-// fma(a, b, c) is one rounding. A tree sum over n values x[i]: lane l (0..15) adds x[l], x[l+16],
-// ... ascending, starting from 0, then lanes are added pairwise: l with l+8, then l+4, l+2, l+1.
-// max(a, b) is a > b ? a : b. exp is exp_ref of float_math_ref.cpp, step by step.
 
 #pragma once
 
@@ -24,21 +13,35 @@
 
 namespace colibri::cpu {
 
+// Common to all contracts
+//   Memory   pointers may have any alignment of their element type unless said; nothing is read or
+//            written outside the stated shapes.
+//   Results  the same bits in every set; the reference (*_ref.cpp) is the definition. A NaN is a
+//            NaN: its sign and payload are not part of any contract. The float mode is that of
+//            ScopedFloatMode.
+//
+// Words used below
+//   fma(a, b, c)  one rounding.
+//   max(a, b)     a > b ? a : b.
+//   exp           exp_ref of float_math_ref.cpp, step by step.
+//   tree sum      over n values x[i]: lane l (0..15) adds x[l], x[l+16], .. ascending, starting
+//                 from 0; then lanes are added pairwise: l with l+8, then l+4, l+2, l+1.
+
 // Panels of 16 columns: lib/backend/weight_layout.h.
 struct GemmWeights {
   const uint8_t *values;  // panel 0, 64-byte aligned
   size_t panel_bytes;
   const float *scales;        // panel 0: [group][16]; nullptr for plain formats
   size_t scale_panel_stride;  // floats from panel to panel
-  size_t scale_group_stride;  // floats from group to group: 16, or 0 if one scale serves the whole
-                              // depth
+  // Floats from group to group: 16, or 0 if one scale serves the whole depth.
+  size_t scale_group_stride;
   size_t depth;
   size_t group;  // depths per group; 0 for plain formats
 };
 
 // y[r][c] for rows 0..n_rows-1 and the columns of panels first_panel .. first_panel + n_panels - 1;
-// columns at or above n_columns are not stored. acc = fma(w, x, acc) from 0, depth ascending, w =
-// float(q) * scale rounded (plain formats: the widened value).
+// columns at or above n_columns are not stored. acc = fma(w, x, acc) from 0, depth ascending;
+// w = float(q) * scale rounded (plain formats: the widened value).
 struct FloatGemmArgs {
   GemmWeights weights;
   size_t first_panel, n_panels, n_columns;
@@ -52,9 +55,10 @@ struct FloatGemmArgs {
 };
 using FloatGemmFn = void (*)(const FloatGemmArgs &) noexcept;
 
-// The same with int8 activations: groups ascending, acc = fma(float(dot), weight_scale *
-// activation_scale, acc) from 0; dot is the exact sum over the group of (stored - offset) * q with
-// offset 8 (INT4) or 128 (INT8), which is sum(stored * q) - offset * sums[group].
+// The same with int8 activations: groups ascending,
+// acc = fma(float(dot), weight_scale * activation_scale, acc) from 0; dot is the exact sum over the
+// group of (stored - offset) * q with offset 8 (INT4) or 128 (INT8), which is
+// sum(stored * q) - offset * sums[group].
 struct IntGemmArgs {
   GemmWeights weights;
   size_t first_panel, n_panels, n_columns;
@@ -71,18 +75,18 @@ struct IntGemmArgs {
 };
 using IntGemmFn = void (*)(const IntGemmArgs &) noexcept;
 
-// One row: per group scale = amax / 127, q = round-half-even(x * (127 / amax)); amax 0 or 127 /
-// amax infinite: scale 0, q 0; a non-finite member: scale NaN, q 0, sum 0. q is zero-filled up to a
-// multiple of 8 depths.
+// One row: per group scale = amax / 127, q = round-half-even(x * (127 / amax)); amax 0 or
+// 127 / amax infinite: scale 0, q 0; a non-finite member: scale NaN, q 0, sum 0. q is zero-filled
+// up to a multiple of 8 depths.
 using QuantiseRowFn = void (*)(const float *x, size_t depth, size_t group, int8_t *q, float *scales,
                                int32_t *sums) noexcept;
 
-// ms = tree sum of x*x (lane step fma(x, x, lane)) / n; r = 1 / sqrt(ms + eps); y = weight * (x *
-// r).
+// ms = tree sum of x*x (lane step fma(x, x, lane)) / n; r = 1 / sqrt(ms + eps);
+// y = weight * (x * r).
 using RmsNormRowFn = void (*)(const float *x, const float *weight, float eps, size_t n,
                               float *y) noexcept;
-// mu = tree sum / n; var = tree sum of (x-mu)^2 (fma) / n; y = fma(weight, (x - mu) * (1 / sqrt(var
-// + eps)), bias).
+// mu = tree sum / n; var = tree sum of (x-mu)^2 (fma) / n;
+// y = fma(weight, (x - mu) * (1 / sqrt(var + eps)), bias).
 using LayerNormRowFn = void (*)(const float *x, const float *weight, const float *bias, float eps,
                                 size_t n, float *y) noexcept;
 
@@ -110,12 +114,14 @@ using CombineRowFn = void (*)(const CombineRowArgs &) noexcept;
 constexpr size_t kAttentionBlock = 64;
 
 // One batch row, some heads. Per block of kAttentionBlock keys, ascending:
-//   s[k] = scale * (chain over width of fma(q, key, acc) from 0);  m_b = max over the block's s
-//   from -infinity, NaN passed over;  p[k] = exp(s[k] - m_b);  l_b = tree sum of p;  o_b[c] = chain
-//   over keys of fma(p[k], v[k][c], acc) from 0.
-// The first block gives m, l, o. Each next one is merged: M = max(m, m_b); a = exp(m - M); b =
-// exp(m_b - M); l = fma(l, a, l_b * b); o = fma(o, a, o_b * b); m = M. At the end out = o * (1 /
-// l).
+//   s[k]    = scale * (chain over width of fma(q, key, acc) from 0)
+//   m_b     = max over the block's s from -infinity, NaN passed over
+//   p[k]    = exp(s[k] - m_b)
+//   l_b     = tree sum of p
+//   o_b[c]  = chain over keys of fma(p[k], v[k][c], acc) from 0
+// The first block gives m, l, o. Each next one is merged: M = max(m, m_b); a = exp(m - M);
+// b = exp(m_b - M); l = fma(l, a, l_b * b); o = fma(o, a, o_b * b); m = M.
+// At the end out = o * (1 / l).
 struct AttentionKernelArgs {
   const float *queries;  // head h at queries + h * query_stride
   size_t query_stride;
@@ -128,13 +134,13 @@ struct AttentionKernelArgs {
   size_t n_keys;
   size_t key_width, value_width;
   float scale;
-  float *scratch;  // attention_scratch_floats(key_width, value_width, n_heads), 64-byte aligned
+  float *scratch;  // attention_scratch_floats(key_width, n_heads), 64-byte aligned
   float *out;      // head h at out + h * out_stride
   size_t out_stride;
 };
 using AttentionFn = void (*)(const AttentionKernelArgs &) noexcept;
-// Upper bound over all sets.
-size_t attention_scratch_floats(size_t key_width, size_t value_width, size_t n_heads) noexcept;
+// Upper bound over all sets; defined in cpu_scratch.cpp. Both arguments fit 32 bits.
+size_t attention_scratch_floats(size_t key_width, size_t n_heads) noexcept;
 
 // Keys first_key .. first_key + n_keys - 1 (first_key a multiple of 16) of one row: d = (chain over
 // width of fma(q[h], key, acc) from 0) * scale; score = chain over h of fma(weights[h], max(d, 0),

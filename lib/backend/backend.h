@@ -16,14 +16,12 @@ namespace colibri {
 
 // Largest sizes that will occur, for scratch memory.
 struct ScratchShape {
-  uint32_t max_rows = 0;   // R
-  uint32_t n_heads = 0;    // H
-  uint32_t key_width = 0;  // of attention
-  uint32_t value_width = 0;
+  uint32_t max_rows = 0;      // R
+  uint32_t n_heads = 0;       // H
+  uint32_t key_width = 0;     // of attention
   uint32_t expert_width = 0;  // F
   uint32_t n_experts_per_token = 0;
-  uint32_t max_context = 0;  // T
-  uint32_t n_experts = 0;    // E
+  uint32_t n_experts = 0;  // E
 };
 
 class Backend {

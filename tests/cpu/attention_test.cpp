@@ -45,9 +45,8 @@ struct Case {
 
   // [n_heads][value_width] with a gap of 2 between heads.
   void run(const KernelSet &set, GuardedArray<float> &out) {
-    GuardedArray<float> scratch(
-        (attention_scratch_floats(shape.key_width, shape.value_width, shape.n_heads) + 15) / 16 *
-        16);
+    GuardedArray<float> scratch((attention_scratch_floats(shape.key_width, shape.n_heads) + 15) /
+                                16 * 16);
     AttentionKernelArgs args = {};
     args.queries = queries.data();
     args.query_stride = shape.key_width;
