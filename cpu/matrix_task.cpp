@@ -5,6 +5,7 @@
 #include "cpu/matrix_task.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace colibri::cpu {
 namespace {
@@ -22,6 +23,51 @@ GemmWeights gemm_weights(const PackedMatrix &matrix) {
   weights.group = layout.group;
   return weights;
 }
+
+IntGemmArgs int_gemm_args(const MatrixTask &task, size_t first_panel, size_t n_panels) {
+  const QuantisedRows &rows = task.input.quantised;
+  return {
+      .weights = gemm_weights(task.matrix),
+      .first_panel = first_panel,
+      .n_panels = n_panels,
+      .n_columns = task.matrix.layout.columns,
+      .q = rows.q,
+      .q_stride = rows.q_stride,
+      .scales = rows.scales,
+      .sums = rows.sums,
+      .group_stride = rows.group_stride,
+      .x_rows = task.x_rows,
+      .n_rows = task.input.n_rows,
+      .y = task.y,
+      .y_stride = task.y_stride,
+      .y_rows = task.y_rows,
+  };
+}
+
+FloatGemmArgs float_gemm_args(const MatrixTask &task, size_t first_panel, size_t n_panels) {
+  return {
+      .weights = gemm_weights(task.matrix),
+      .first_panel = first_panel,
+      .n_panels = n_panels,
+      .n_columns = task.matrix.layout.columns,
+      .x = task.input.x,
+      .x_stride = task.input.x_stride,
+      .x_rows = task.x_rows,
+      .n_rows = task.input.n_rows,
+      .y = task.y,
+      .y_stride = task.y_stride,
+      .y_rows = task.y_rows,
+  };
+}
+
+// Order of KernelSet::float_gemm.
+static_assert(static_cast<size_t>(WeightFormat::kF32) == 0);
+static_assert(static_cast<size_t>(WeightFormat::kBF16) == 1);
+static_assert(static_cast<size_t>(WeightFormat::kF16) == 2);
+static_assert(static_cast<size_t>(WeightFormat::kFp8) == 3);
+static_assert(static_cast<size_t>(WeightFormat::kInt8) == 4);
+static_assert(static_cast<size_t>(WeightFormat::kInt4) == 5);
+static_assert(std::extent_v<decltype(KernelSet::float_gemm)> == 6);
 
 // Kernels work on several panels at once if there are few rows.
 constexpr size_t kPreferredPanels = 8;
@@ -46,36 +92,11 @@ void multiply_panels(const KernelSet &kernels, const MatrixTask &task, size_t fi
   if (first_panel >= layout.n_panels() || task.input.n_rows == 0) return;
   const size_t n = std::min(n_panels, layout.n_panels() - first_panel);
   if (task.uses_integers) {
-    const QuantisedRows &rows = task.input.quantised;
-    const IntGemmArgs args = {gemm_weights(task.matrix),
-                              first_panel,
-                              n,
-                              layout.columns,
-                              rows.q,
-                              rows.q_stride,
-                              rows.scales,
-                              rows.sums,
-                              rows.group_stride,
-                              task.x_rows,
-                              task.input.n_rows,
-                              task.y,
-                              task.y_stride,
-                              task.y_rows};
+    const IntGemmArgs args = int_gemm_args(task, first_panel, n);
     (layout.format == WeightFormat::kInt4 ? kernels.int4_gemm : kernels.int8_gemm)(args);
     return;
   }
-  const FloatGemmArgs args = {gemm_weights(task.matrix),
-                              first_panel,
-                              n,
-                              layout.columns,
-                              task.input.x,
-                              task.input.x_stride,
-                              task.x_rows,
-                              task.input.n_rows,
-                              task.y,
-                              task.y_stride,
-                              task.y_rows};
-  kernels.float_gemm[static_cast<size_t>(layout.format)](args);
+  kernels.float_gemm[static_cast<size_t>(layout.format)](float_gemm_args(task, first_panel, n));
 }
 
 }  // namespace colibri::cpu
