@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # colibri perplexity: windows, strides, and the loss against one computed here from the logits
-# command.
+# command. The whole validation text, against what quantisation.json of the INT4 model says.
 
+import json
 import math
 import unittest
 
@@ -61,6 +62,19 @@ class Perplexity(CommandTest):
     def test_the_result_does_not_depend_on_the_chunk(self):
         expected = self.measure("--window", "100")["loss"]
         self.assertEqual(self.measure("--window", "100", "--chunk", "7")["loss"], expected)
+
+    def test_the_int4_model_predicts_the_validation_text_as_its_makers_measured(self):
+        # They computed with float activations; those of int8 may cost half a percent.
+        made = json.loads((TINY_INT4 / "quantisation.json").read_text(encoding="utf-8"))
+        expected = made["perplexity_quantised"]
+        for activations, tolerance in [("int8", 0.005 * expected), ("float", 1e-3)]:
+            with self.subTest(activations):
+                result = self.run_json(
+                    "perplexity", TINY_INT4, "--text", TINY / "validation.txt", "--json",
+                    "--window", "512", "--activations", activations,
+                )  # fmt: skip
+                self.assertGreater(result["tokens_predicted"], 10000)
+                self.assertAlmostEqual(result["perplexity"], expected, delta=tolerance)
 
     def test_the_text_form_says_the_same(self):
         text = self.run_well("perplexity", TINY_INT4, "--text", self.text, "--window", "64")
