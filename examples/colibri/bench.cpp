@@ -207,16 +207,12 @@ void add_bench(CLI::App &app, Run *run) {
   const auto bench = std::make_shared<Bench>();
   add_model_path(*sub, &bench->model, ModelArgument::kPositional);
   add_number_list(
-      *sub, "--slots", 1, &bench->slots,
+      *sub, "--slots", {1, 512}, &bench->slots,
       "Numbers of sequences decoded at once; the first is the measure of all [1,2,4,8]");
-  sub->add_option("--tokens", bench->n_tokens, "Tokens to decode in every slot")
-      ->check(CLI::Range(2, 1 << 20))
-      ->type_name("N")
-      ->capture_default_str();
-  sub->add_option("--prompt", bench->n_prompt, "Tokens of the prompt that is timed")
-      ->check(CLI::Range(1, 1 << 20))
-      ->type_name("N")
-      ->capture_default_str();
+  add_whole_number(*sub, "--tokens", {2, 1 << 20}, &bench->n_tokens,
+                   "Tokens to decode in every slot [64]");
+  add_whole_number(*sub, "--prompt", {1, 1 << 20}, &bench->n_prompt,
+                   "Tokens of the prompt that is timed [256]");
   add_model_flags(*sub, &bench->model);
   sub->add_flag("--json", bench->wants_json, "Print one JSON object");
   sub->callback([bench, run] { *run = [bench] { return run_bench(*bench); }; });

@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "examples/colibri/colibri_raii.h"
 #include "examples/colibri/commands.h"
@@ -33,6 +34,20 @@ Exit codes: 0 done, 1 the run failed, 2 the command line is wrong, 130 ended by 
 std::string help_hint(const CLI::App &app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? "colibri --help" : "colibri " + chosen.front()->get_name() + " --help";
+}
+
+// What is wrong with a command line that no subcommand was found in.
+std::string describe_missing_subcommand(const CLI::App &app) {
+  std::string names;
+  for (const CLI::App *sub : app.get_subcommands({})) {
+    names += (names.empty() ? "" : ", ") + sub->get_name();
+  }
+  const std::vector<std::string> unknown = app.remaining();
+  if (unknown.empty()) return "a subcommand is missing; the subcommands are " + names;
+  if (unknown.front().starts_with('-')) {
+    return "'" + unknown.front() + "' needs a subcommand before it; the subcommands are " + names;
+  }
+  return "'" + unknown.front() + "' is no subcommand; the subcommands are " + names;
 }
 
 int run_guarded(const Run &run) {
@@ -75,7 +90,9 @@ int run_command_line(int n_arguments, char **arguments) {
   } catch (const CLI::Success &request) {  // --help, --version
     return app.exit(request);
   } catch (const CLI::ParseError &error) {
-    print_error(std::string(error.what()) + "; see " + help_hint(app));
+    const bool has_subcommand = !app.get_subcommands().empty();
+    print_error((has_subcommand ? error.what() : describe_missing_subcommand(app)) + "; see " +
+                help_hint(app));
     return kExitBadUse;
   }
   catch_interrupts();

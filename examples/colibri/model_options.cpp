@@ -5,7 +5,12 @@
 
 #include "examples/colibri/model_options.h"
 
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+
 #include "examples/colibri/embedded_model.h"
+#include "examples/colibri/number_list.h"
 #include "examples/colibri/terminal.h"
 
 namespace colibri::command {
@@ -15,6 +20,16 @@ int32_t show_loading(void *user, uint64_t done_bytes, uint64_t total_bytes) {
   static_cast<ProgressLine *>(user)->show("loading " + format_bytes(done_bytes) + " of " +
                                           format_bytes(total_bytes));
   return is_interrupted() ? 1 : 0;
+}
+
+// The least budget with which these options would do. A plan needs a budget, but the minimum does
+// not depend on it.
+std::string advise_budget(const std::string &path, colibri_model_options options) {
+  if (options.ram_budget_bytes == 0) options.ram_budget_bytes = 1;
+  auto plan = sized<colibri_plan>();
+  call(colibri_model_plan, path.c_str(), &options, &plan);
+  return "--ram-budget must be at least " + std::to_string(plan.minimum_bytes) + " (" +
+         format_bytes(plan.minimum_bytes) + ")";
 }
 
 }  // namespace
@@ -34,25 +49,24 @@ void add_model_flags(CLI::App &app, ModelFlags *flags) {
       ->capture_default_str();
   app.add_option("--isa", flags->isa, "Kernel set: ref, avx2, avx512 [the best that this CPU has]")
       ->type_name("NAME");
-  app.add_option("--threads", flags->n_threads, "Computing threads [physical cores]")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N");
-  app.add_option("--ram-budget", flags->ram_budget_bytes,
-                 "RAM for everything the model needs, such as 8G; K, M, G, T are powers of 1024 "
-                 "[90 % of what is free]")
-      ->transform(CLI::AsSizeValue(false))
-      ->type_name("BYTES");
-  app.add_option("--chunk", flags->chunk, "Prompt tokens that are computed in one pass [128]")
-      ->check(CLI::Range(1, 4096))
-      ->type_name("N");
-  app.add_option("--latent-norm-eps", flags->latent_norm_eps,
-                 "Epsilon of the two latent norms of attention [as config.json says]")
-      ->check(CLI::PositiveNumber)
-      ->type_name("F");
+  add_whole_number(app, "--threads", {1, 1024}, &flags->n_threads,
+                   "Computing threads [physical cores]");
+  add_size(app, "--ram-budget", &flags->ram_budget_bytes,
+           "RAM for everything the model needs, such as 8G or 1.5G; K, M, G, T are powers of 1024 "
+           "[90 % of what is free]");
+  add_whole_number(app, "--chunk", {1, 4096}, &flags->chunk,
+                   "Prompt tokens that are computed in one pass [128]");
+  add_real_number(app, "--latent-norm-eps", {.includes_least = false}, &flags->latent_norm_eps,
+                  "Epsilon of the two latent norms of attention [as config.json says]");
 }
 
-std::string model_path(const ModelFlags &flags) {
-  return flags.path.empty() ? find_embedded_model() : flags.path;
+std::string model_path(const ModelFlags &flags, const char *wanted) {
+  if (flags.path.empty()) return find_embedded_model();
+  std::error_code error;
+  if (std::filesystem::status(flags.path, error).type() == std::filesystem::file_type::not_found) {
+    throw std::runtime_error("there is nothing at " + flags.path + "; give " + wanted);
+  }
+  return flags.path;
 }
 
 colibri_model_options make_model_options(const ModelFlags &flags) {
@@ -72,8 +86,15 @@ ModelPtr open_model(const ModelFlags &flags, colibri_model_options options) {
   ProgressLine line;
   options.progress = show_loading;
   options.progress_user = &line;
+  const std::string path = model_path(flags);
   colibri_model *model = nullptr;
-  call(colibri_model_open, model_path(flags).c_str(), &options, &model);
+  try {
+    call(colibri_model_open, path.c_str(), &options, &model);
+  } catch (const CallFailure &failure) {
+    if (failure.status() != COLIBRI_E_BUDGET) throw;
+    throw CallFailure(COLIBRI_E_BUDGET,
+                      (advise_budget(path, options) + "; " + failure.what()).c_str());
+  }
   return ModelPtr(model);
 }
 

@@ -30,11 +30,14 @@ void add_model_path(CLI::App &app, ModelFlags *flags, ModelArgument kind);
 // Adds --activations, --isa, --threads, --ram-budget, --chunk, --latent-norm-eps.
 void add_model_flags(CLI::App &app, ModelFlags *flags);
 
-// The path given, or that of the embedded model.
-std::string model_path(const ModelFlags &flags);
+// The path given, or that of the embedded model. Throws std::runtime_error if nothing is there; it
+// says to give `wanted`.
+std::string model_path(const ModelFlags &flags,
+                       const char *wanted = "a folder with config.json and *.safetensors files");
 // Library options of the flags; isa points into `flags`.
 colibri_model_options make_model_options(const ModelFlags &flags);
-// Opens the model with progress on the terminal; Ctrl-C stops the loading.
+// Opens the model with progress on the terminal; Ctrl-C stops the loading. Throws CallFailure; for
+// a refused budget it names the least one.
 ModelPtr open_model(const ModelFlags &flags, colibri_model_options options);
 
 colibri_model_facts read_facts(const colibri_model *model);

@@ -16,6 +16,7 @@
 #include "examples/colibri/json_output.h"
 #include "examples/colibri/logits_pass.h"
 #include "examples/colibri/model_options.h"
+#include "examples/colibri/number_list.h"
 #include "examples/colibri/prompt_text.h"
 #include "examples/colibri/terminal.h"
 #include "examples/colibri/text_input.h"
@@ -122,13 +123,10 @@ void add_perplexity(CLI::App &app, Run *run) {
   sub->add_option("--text", perplexity->text_path, "UTF-8 text; - reads it from standard input")
       ->required()
       ->type_name("FILE");
-  sub->add_option("--window", perplexity->window, "Tokens of one window")
-      ->check(CLI::Range(2, 1 << 20))
-      ->type_name("N")
-      ->capture_default_str();
-  sub->add_option("--stride", perplexity->stride, "Tokens from window to window [the window]")
-      ->check(CLI::Range(1, 1 << 20))
-      ->type_name("N");
+  add_whole_number(*sub, "--window", {2, 1 << 20}, &perplexity->window,
+                   "Tokens of one window [512]");
+  add_whole_number(*sub, "--stride", {1, 1 << 20}, &perplexity->stride,
+                   "Tokens from window to window [the window]");
   add_model_flags(*sub, &perplexity->model);
   sub->add_flag("--json", perplexity->wants_json, "Print one JSON object");
   sub->callback([perplexity, run] {

@@ -7,6 +7,7 @@
 
 #include "examples/colibri/commands.h"
 #include "examples/colibri/model_options.h"
+#include "examples/colibri/number_list.h"
 #include "examples/colibri/terminal.h"
 
 namespace colibri::command {
@@ -88,13 +89,9 @@ void add_plan(CLI::App &app, Run *run) {
   CLI::App *sub = app.add_subcommand("plan", "Show how much memory a model would take");
   const auto plan = std::make_shared<Plan>();
   add_model_path(*sub, &plan->model, ModelArgument::kPositional);
-  sub->add_option("--slots", plan->n_slots, "Sequences at once")
-      ->check(CLI::Range(1, 512))
-      ->type_name("N")
-      ->capture_default_str();
-  sub->add_option("--context", plan->context_tokens,
-                  "Positions per slot [4096, or what the model has]")
-      ->type_name("N");
+  add_whole_number(*sub, "--slots", {1, 512}, &plan->n_slots, "Sequences at once [1]");
+  add_whole_number(*sub, "--context", {.least = 1}, &plan->context_tokens,
+                   "Positions per slot [4096, or what the model has]");
   add_model_flags(*sub, &plan->model);
   sub->add_flag("--json", plan->wants_json, "Print one JSON object");
   sub->callback([plan, run] { *run = [plan] { return run_plan(*plan); }; });

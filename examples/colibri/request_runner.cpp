@@ -5,7 +5,9 @@
 #include "examples/colibri/request_runner.h"
 
 #include <array>
+#include <limits>
 
+#include "examples/colibri/number_list.h"
 #include "examples/colibri/terminal.h"
 
 namespace colibri::command {
@@ -58,34 +60,22 @@ void take_event(const colibri_event &event, RequestResult *result) {
 }  // namespace
 
 void add_generation_flags(CLI::App &app, GenerationFlags *flags) {
-  app.add_option("--tokens", flags->n_tokens,
-                 "Tokens to generate at most; 0: as many as the context holds")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--context", flags->context_tokens,
-                 "Positions for prompt and answer [4096, or what the model has]")
-      ->type_name("N");
-  app.add_option("--temperature", flags->temperature, "0 always takes the most likely token")
-      ->check(CLI::Range(0.0, 100.0))
-      ->type_name("F")
-      ->capture_default_str();
-  app.add_option("--top-k", flags->top_k, "Choose among the N most likely tokens [all]")
-      ->type_name("N");
-  app.add_option("--top-p", flags->top_p,
-                 "Choose among the most likely tokens with this probability [1]")
-      ->check(CLI::Range(0.0, 1.0))
-      ->type_name("F");
-  app.add_option("--min-p", flags->min_p,
-                 "Drop tokens below this share of the best one's probability [0]")
-      ->check(CLI::Range(0.0, 1.0))
-      ->type_name("F");
-  app.add_option("--repetition-penalty", flags->repetition_penalty,
-                 "Above 1 makes recent tokens less likely [1]")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("F");
-  app.add_option("--seed", flags->seed, "Decides the draws when the temperature is not 0")
-      ->type_name("N")
-      ->capture_default_str();
+  add_whole_number(app, "--tokens", {}, &flags->n_tokens,
+                   "Tokens to generate at most; 0: as many as the context holds [256]");
+  add_whole_number(app, "--context", {.least = 1}, &flags->context_tokens,
+                   "Positions for prompt and answer [4096, or what the model has]");
+  add_real_number(app, "--temperature", {0, 100}, &flags->temperature,
+                  "0 always takes the most likely token [0]");
+  add_whole_number(app, "--top-k", {}, &flags->top_k,
+                   "Choose among the N most likely tokens; 0: all [0]");
+  add_real_number(app, "--top-p", {0, 1}, &flags->top_p,
+                  "Choose among the most likely tokens with this probability [1]");
+  add_real_number(app, "--min-p", {0, 1}, &flags->min_p,
+                  "Drop tokens below this share of the best one's probability [0]");
+  add_real_number(app, "--repetition-penalty", {}, &flags->repetition_penalty,
+                  "Above 1 makes recent tokens less likely [1]");
+  add_whole_number(app, "--seed", {0, std::numeric_limits<uint64_t>::max()}, &flags->seed,
+                   "Decides the draws when the temperature is not 0 [0]");
   app.add_option("--stop", flags->stop_strings, "End before this text; may be given several times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -33,8 +33,21 @@ struct Detokenize {
 
 TokenizerPtr open_tokenizer(const ModelFlags &flags) {
   colibri_tokenizer *tokenizer = nullptr;
-  call(colibri_tokenizer_open, model_path(flags).c_str(), &tokenizer);
+  const std::string path = model_path(flags, "a model folder, or its tokenizer.json");
+  call(colibri_tokenizer_open, path.c_str(), &tokenizer);
   return TokenizerPtr(tokenizer);
+}
+
+// The library decodes unknown ids to nothing; who wrote them down should know.
+void require_known(std::span<const int32_t> ids, const colibri_tokenizer *tokenizer) {
+  const auto n_ids = static_cast<int64_t>(colibri_tokenizer_size(tokenizer));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < n_ids) continue;
+    throw CLI::ValidationError("--ids item " + std::to_string(i + 1),
+                               std::to_string(ids[i]) +
+                                   " is not an id of this tokenizer; its ids are 0 to " +
+                                   std::to_string(n_ids - 1));
+  }
 }
 
 int run_tokenize(const Tokenize &tokenize) {
@@ -55,6 +68,7 @@ int run_tokenize(const Tokenize &tokenize) {
 
 int run_detokenize(const Detokenize &detokenize) {
   const TokenizerPtr tokenizer = open_tokenizer(detokenize.model);
+  require_known(detokenize.ids, tokenizer.get());
   const std::string text = decode_ids(tokenizer.get(), detokenize.ids, detokenize.skips_special);
   if (detokenize.wants_json) {
     JsonOutput json;

@@ -111,8 +111,8 @@ COLIBRI_API uint32_t colibri_batch_row_count(const colibri_batch *batch);
  * are not finite (the row's KV stays).
  *
  * Threads    Any number of const calls, not during another call on the batch.
- * Errors     COLIBRI_E_IO, COLIBRI_E_NON_FINITE: of the row, its text is in error. All others are of
- *            the call: COLIBRI_E_ARGUMENT (row), COLIBRI_E_STATE (not decoded), COLIBRI_E_HANDLE,
+ * Errors     COLIBRI_E_IO, COLIBRI_E_NON_FINITE: of the row, its text is in error. All others are
+ *            of the call: COLIBRI_E_ARGUMENT (row), COLIBRI_E_STATE (not decoded), COLIBRI_E_HANDLE,
  *            COLIBRI_E_BUSY.
  * Since      0.1
  */

@@ -73,8 +73,8 @@ typedef struct colibri_model_options {
   uint64_t ram_budget_bytes; /**< for everything this model uses together, any number. Default: 90 %
                                 of what the machine and its control groups leave */
   uint32_t n_slots;          /**< KV slots in the pool, 1..512. Default 1 */
-  uint32_t context_tokens;   /**< positions per slot, 1..max_positions of the model. Default: the
-                                smaller of 4096 and max_positions */
+  uint32_t context_tokens;   /**< positions per slot, 1..max_positions of the model, at most
+                                2097152. Default: the smaller of 4096 and max_positions */
   uint32_t max_rows;         /**< rows of one forward pass, 1..4096. Default 128 */
   uint32_t max_logits_rows; /**< rows of one pass that may ask for logits, 1..max_rows. Default: the
                                  larger of 8 and n_slots, at most max_rows */

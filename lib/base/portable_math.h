@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // exp and log in double, from explicit IEEE operations alone: rotary frequencies and sampled tokens
-// must not depend on which libm the host happens to load. Accurate to about 1e-15 relative; not meant for hot loops
-// over tensors.
+// must not depend on which libm the host happens to load. Accurate to about 1e-15 relative; not
+// meant for hot loops over tensors.
 
 #pragma once
 

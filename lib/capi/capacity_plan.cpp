@@ -9,6 +9,7 @@
 #include <cinttypes>
 
 #include "lib/model/kv_layout.h"
+#include "lib/model/rotary.h"
 #include "lib/residency/expert_cache.h"
 
 namespace colibri {
@@ -90,7 +91,8 @@ class Pricing {
 
   uint32_t find_largest_context() const {
     uint32_t fitting = 0;
-    uint32_t end = snapshot_.config().max_positions;  // nothing above is asked for
+    uint32_t end = std::min(snapshot_.config().max_positions,
+                            kMaxRotaryPositions);  // nothing above is asked for
     while (fitting < end) {
       const uint32_t middle = end - (end - fitting) / 2;
       if (is_feasible(price(middle))) {

@@ -34,8 +34,8 @@ std::vector<int32_t> collect_stop_ids(const Snapshot &snapshot, const Tokenizer 
   return ids;
 }
 
-// Over every number of the configuration: an edited config.json gives KV entries another meaning even
-// where their form stays.
+// Over every number of the configuration: an edited config.json gives KV entries another meaning
+// even where their form stays.
 uint64_t hash_config(const ModelConfig &config) noexcept {
   uint64_t hash = hash_bytes(config.model_type, 0);
   const auto add = [&hash](uint64_t number) {

@@ -12,8 +12,8 @@
 
 namespace colibri {
 
-// Positions stay below this, so that angles (frequencies are at most 1 for a theta of 1 or more) are
-// in the range of sine_cosine() and positions are exact in float32. A slot never holds more.
+// Positions stay below this, so that angles (frequencies are at most 1 for a theta of 1 or more)
+// are in the range of sine_cosine() and positions are exact in float32. A slot never holds more.
 constexpr uint32_t kMaxRotaryPositions = 1u << 21;
 
 // sin and cos of a finite angle with |angle| <= 2^21, correctly rounded in all but rare cases.

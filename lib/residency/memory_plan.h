@@ -33,8 +33,8 @@ struct MemoryPlan {
   uint64_t full_bytes = 0;     // fixed + all experts: no disk reads after warm-up from here on
 };
 
-// Throws only std::bad_alloc; is_feasible says whether the budget suffices. Sums saturate instead of
-// wrapping.
+// Throws only std::bad_alloc; is_feasible says whether the budget suffices. Sums saturate instead
+// of wrapping.
 MemoryPlan make_memory_plan(const PlanInputs &inputs);
 bool is_feasible(const MemoryPlan &plan) noexcept;
 // Throws Error(kBudget) with budget, minimum and the parts when it is not feasible.

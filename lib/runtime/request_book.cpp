@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists have at most max_queued (65,536) and n_slots entries and are searched in full; what is not done
-// under the mutex is anything that computes, copies KV entries or makes an event.
+// Lists have at most max_queued (65,536) and n_slots entries and are searched in full; what is not
+// done under the mutex is anything that computes, copies KV entries or makes an event.
 
 #include "lib/runtime/request_book.h"
 

@@ -16,7 +16,8 @@
 namespace colibri {
 namespace {
 
-// Published files have some 200 KB at most. Parsed, a file takes up to 25 times its size for a moment.
+// Published files have some 200 KB at most. Parsed, a file takes up to 25 times its size for a
+// moment.
 constexpr uint64_t kMaxConfigBytes = 4u << 20;
 // A row no longer than the usual group loses nothing by having one scale.
 constexpr uint64_t kDefaultGroup = 64;

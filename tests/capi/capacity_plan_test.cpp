@@ -121,7 +121,9 @@ TEST_CASE("a plan beyond 2^31 and 2^40 bytes is exact and allocates nothing") {
   CHECK(plan_of(path, options).is_feasible == 0);
 }
 
-TEST_CASE("an absurd context in a config is planned exactly or refused, never wrapped") {
+TEST_CASE(
+    "the longest context is planned exactly and a longer one refused, whatever the config says") {
+  constexpr uint32_t kMostContext = 2097152;
   const ModelCopy copy(golden_model("glm_moe_dsa-int4g64"), "colibri_absurd_context");
   std::stringstream config;
   config << std::ifstream(copy.file("config.json")).rdbuf();
@@ -131,20 +133,19 @@ TEST_CASE("an absurd context in a config is planned exactly or refused, never wr
   colibri_model_options options = small_options();
   options.n_slots = 512;
   options.max_rows = 4096;
-  options.context_tokens = 2147483647;
+  options.context_tokens = kMostContext;
   options.ram_budget_bytes = UINT64_MAX;
   colibri_plan plan{};
   plan.struct_size = sizeof(plan);
-  const colibri_status status = colibri_model_plan(copy.path().c_str(), &options, &plan, nullptr);
-  if (status == COLIBRI_OK) {
-    CHECK(plan.kv_bytes >= uint64_t{512} * 2147483647u * plan.kv_bytes_per_token);
-    CHECK(plan.workspace_bytes > 2147483647u);
-    options.ram_budget_bytes = uint64_t{1} << 40;
-    message_of(COLIBRI_E_BUDGET,
-               [&](colibri_error *error) { return open_status(copy.path(), options, error); });
-  } else {
-    CHECK(status == COLIBRI_E_FORMAT);
-  }
+  REQUIRE(colibri_model_plan(copy.path().c_str(), &options, &plan, nullptr) == COLIBRI_OK);
+  CHECK(plan.kv_bytes >= uint64_t{512} * kMostContext * plan.kv_bytes_per_token);
+  CHECK(plan.kv_bytes > uint64_t{1} << 40);
+  options.ram_budget_bytes = uint64_t{1} << 40;
+  message_of(COLIBRI_E_BUDGET,
+             [&](colibri_error *error) { return open_status(copy.path(), options, error); });
+  options.context_tokens = kMostContext + 1;
+  message_of(COLIBRI_E_ARGUMENT,
+             [&](colibri_error *error) { return open_status(copy.path(), options, error); });
 }
 
 TEST_CASE("a tokenizer is priced by its file, and not if it is skipped") {
