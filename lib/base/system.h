@@ -19,8 +19,8 @@ struct MemoryLimit {
 
 // Least of: MemAvailable of the host; for every cgroup v1/v2 ancestor of this process, hard and
 // soft limits minus that group's use (its reclaimable file cache does not count as use). A failed
-// probe leaves the next one to decide. `root` is prefixed to /proc and /sys paths (fixtures),
-// normally "". Throws only std::bad_alloc.
+// probe leaves the next one to decide; without /proc the kernel is asked (sysinfo). `root` is
+// prefixed to /proc and /sys paths (fixtures), normally "". Throws only std::bad_alloc.
 MemoryLimit probe_memory_limit(const std::string &root);
 
 // Physical cores inside this thread's affinity mask, at most the cgroup CPU quota (rounded up), at

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -141,6 +142,16 @@ std::optional<uint64_t> read_cpu_quota(const std::string &root, const CgroupFold
   return divide_up(*quota, *period);
 }
 
+// The figures of the kernel itself, for a system without /proc (a bare chroot). Free memory leaves
+// out what the file cache would give back, so this errs on the small side.
+void apply_sysinfo(MemoryLimit &limit) {
+  struct sysinfo facts;
+  if (sysinfo(&facts) != 0 || facts.totalram == 0) return;
+  const uint64_t unit = facts.mem_unit;
+  limit.total_bytes = facts.totalram * unit;
+  take_least(limit, (facts.freeram + facts.bufferram) * unit, "sysinfo");
+}
+
 }  // namespace
 
 MemoryLimit probe_memory_limit(const std::string &root) {
@@ -149,6 +160,7 @@ MemoryLimit probe_memory_limit(const std::string &root) {
   for (const CgroupFolder &folder : read_cgroup_folders(root, "memory")) {
     apply_group(limit, root, folder);
   }
+  if (limit.decided_by.empty() && root.empty()) apply_sysinfo(limit);
   if (limit.decided_by.empty()) limit.decided_by = "no probe succeeded";
   return limit;
 }
