@@ -102,19 +102,8 @@ void compute_experts(const Pass &pass, std::span<const ExpertCache::Visit::Ready
   }
   if (n_tasks == 0) return;
   if (group > 0 && quantised->group != group) {
-    QuantiseArgs args;
-    args.x = workspace.normed;
-    args.x_stride = config.width;
-    args.n_rows = pass.n_rows();
-    args.depth = config.width;
-    args.out = {workspace.quantised,
-                workspace.quantised_scales,
-                workspace.quantised_sums,
-                (size_t{config.width} + 7) / 8 * 8,
-                (size_t{config.width} + group - 1) / group,
-                group};
-    pass.backend.quantise(args);
-    *quantised = args.out;
+    *quantised =
+        quantise_input(pass, {workspace.normed, config.width, pass.n_rows(), config.width}, group);
   }
   ExpertsArgs args;
   args.tasks = {workspace.expert_tasks.data(), n_tasks};

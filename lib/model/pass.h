@@ -41,6 +41,9 @@ struct ProductInput {
   uint32_t depth = 0;
 };
 
+// The input rounded to int8 in groups of `group` depths, in the workspace until the next call.
+QuantisedRows quantise_input(const Pass &pass, const ProductInput &input, uint32_t group) noexcept;
+
 struct Product {
   const PackedMatrix *matrix = nullptr;
   float *y = nullptr;

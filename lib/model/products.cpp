@@ -19,25 +19,24 @@ uint32_t needed_group(const Pass &pass, const Product &product) {
   return pass.uses_integers && layout.is_integer() && !product.needs_float ? layout.group : 0;
 }
 
-QuantisedRows quantise(const Pass &pass, const float *x, size_t x_stride, uint32_t n_rows,
-                       uint32_t depth, uint32_t group) {
+}  // namespace
+
+QuantisedRows quantise_input(const Pass &pass, const ProductInput &input, uint32_t group) noexcept {
   Workspace &workspace = pass.workspace;
   QuantiseArgs args;
-  args.x = x;
-  args.x_stride = x_stride;
-  args.n_rows = n_rows;
-  args.depth = depth;
+  args.x = input.x;
+  args.x_stride = input.x_stride;
+  args.n_rows = input.n_rows;
+  args.depth = input.depth;
   args.out.q = workspace.quantised;
   args.out.scales = workspace.quantised_scales;
   args.out.sums = workspace.quantised_sums;
-  args.out.q_stride = pad_depth(depth);
-  args.out.group_stride = (depth + group - 1) / group;
+  args.out.q_stride = pad_depth(input.depth);
+  args.out.group_stride = (input.depth + group - 1) / group;
   args.out.group = group;
   pass.backend.quantise(args);
   return args.out;
 }
-
-}  // namespace
 
 void run_products(const Pass &pass, const ProductInput &input,
                   std::span<const Product> products) noexcept {
@@ -56,7 +55,7 @@ void run_products(const Pass &pass, const ProductInput &input,
     const uint64_t bit = uint64_t{1} << (group / 16);
     if (group == 0 ? has_served_floats : (served_groups & bit) != 0) continue;
     if (group > 0) {
-      rows.quantised = quantise(pass, input.x, input.x_stride, input.n_rows, input.depth, group);
+      rows.quantised = quantise_input(pass, input, group);
       served_groups |= bit;
     }
     size_t n_tasks = 0;
@@ -86,8 +85,9 @@ void run_head_products(const Pass &pass, const HeadProducts &products) noexcept 
     // Heads lie side by side in a row, so that the rows of all heads are quantised as n_rows * H
     // short rows.
     assert(products.x_row_stride == n_heads * products.x_head_stride);
-    all = quantise(pass, products.x, products.x_head_stride,
-                   static_cast<uint32_t>(n_rows * n_heads), layout.depth, layout.group);
+    const auto n_short_rows = static_cast<uint32_t>(n_rows * n_heads);
+    all = quantise_input(pass, {products.x, products.x_head_stride, n_short_rows, layout.depth},
+                         layout.group);
   }
   for (size_t head = 0; head < n_heads; ++head) {
     LinearTask &task = workspace.linear_tasks[head];

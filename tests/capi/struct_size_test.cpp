@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every sized struct of the interface with sizes of no version, and with a longer tail than the
+// library knows.
+
+#include <cstring>
+#include <vector>
+
+#include "tests/capi/fixture.h"
+#include "tests/support/catch.h"
+
+using namespace capi_test;
+
+namespace {
+
+// A struct followed by room for fields of a later version.
+template <typename T>
+struct WithTail {
+  T known;
+  uint8_t tail[16];
+};
+
+// `call` takes the struct; `value` is one that it accepts.
+template <typename T>
+void check_sizes(const T &value, const std::function<colibri_status(T *)> &call) {
+  WithTail<T> given{};
+  given.known = value;
+  CHECK(call(&given.known) == COLIBRI_OK);
+  for (const uint32_t size : {0u, 1u, 4u, 7u}) {
+    given.known = value;
+    given.known.struct_size = size;
+    INFO("struct_size " << size);
+    CHECK(call(&given.known) == COLIBRI_E_ARGUMENT);
+  }
+}
+
+// For options: the tail must be zero.
+template <typename T>
+void check_options(const T &value, const std::function<colibri_status(T *)> &call) {
+  check_sizes<T>(value, call);
+  WithTail<T> given{};
+  given.known = value;
+  given.known.struct_size = sizeof given;
+  CHECK(call(&given.known) == COLIBRI_OK);
+  given.tail[15] = 1;
+  CHECK(call(&given.known) == COLIBRI_E_ARGUMENT);
+}
+
+template <typename T>
+T sized() {
+  T value{};
+  value.struct_size = sizeof value;
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("options of a wrong size, or with an unknown setting in their tail, are refused") {
+  const std::string path = tiny_model();
+  check_options<colibri_model_options>(small_options(), [&](colibri_model_options *options) {
+    colibri_plan plan = sized<colibri_plan>();
+    return colibri_model_plan(path.c_str(), options, &plan, nullptr);
+  });
+  const Model model = open_tiny();
+  colibri_scheduler_options scheduler_options;
+  colibri_scheduler_options_init(&scheduler_options, sizeof scheduler_options);
+  check_options<colibri_scheduler_options>(
+      scheduler_options, [&](colibri_scheduler_options *options) {
+        colibri_scheduler *scheduler = nullptr;
+        const colibri_status status =
+            colibri_scheduler_create(model.get(), options, &scheduler, nullptr);
+        if (status == COLIBRI_OK)
+          CHECK(colibri_scheduler_destroy(scheduler, nullptr) == COLIBRI_OK);
+        return status;
+      });
+  const Scheduler scheduler = make_scheduler(model.get());
+  const std::vector<int32_t> prompt = {1, 2};
+  check_options<colibri_request_options>(
+      request_of(prompt, 1), [&](colibri_request_options *options) {
+        colibri_request_id request = 0;
+        return colibri_scheduler_submit(scheduler.get(), options, &request, nullptr, nullptr);
+      });
+}
+
+TEST_CASE("results of a wrong size are refused") {
+  const std::string path = tiny_model();
+  const Model model = open_tiny();
+  const Scheduler scheduler = make_scheduler(model.get());
+  const colibri_model_options options = small_options();
+  check_sizes<colibri_plan>(sized<colibri_plan>(), [&](colibri_plan *plan) {
+    return colibri_model_plan(path.c_str(), &options, plan, nullptr);
+  });
+  check_sizes<colibri_model_facts>(sized<colibri_model_facts>(), [&](colibri_model_facts *facts) {
+    return colibri_model_get_facts(model.get(), facts, nullptr);
+  });
+  check_sizes<colibri_model_stats>(sized<colibri_model_stats>(), [&](colibri_model_stats *stats) {
+    return colibri_model_get_stats(model.get(), stats, nullptr);
+  });
+  check_sizes<colibri_scheduler_stats>(
+      sized<colibri_scheduler_stats>(), [&](colibri_scheduler_stats *stats) {
+        return colibri_scheduler_get_stats(scheduler.get(), stats, nullptr);
+      });
+  check_sizes<colibri_step_result>(sized<colibri_step_result>(), [&](colibri_step_result *result) {
+    return colibri_scheduler_step(scheduler.get(), COLIBRI_STEP_NOWAIT, result, nullptr);
+  });
+}
