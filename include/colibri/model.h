@@ -92,7 +92,9 @@ typedef struct colibri_model_options {
   colibri_log_fn log;           /**< kept until the model is closed */
   void *log_user;               /**< handed to log; kept until the model is closed */
   int32_t log_level; /**< most detailed level to deliver, COLIBRI_LOG_*. Default COLIBRI_LOG_INFO */
-  uint32_t reserved; /**< must be 0 */
+  uint32_t
+      refuse_outside_links; /**< 1: a file of the snapshot that is a link to outside of its folder
+                                    is refused; 0: links are followed. 0 or 1 */
 } colibri_model_options;
 
 /**

@@ -85,7 +85,7 @@ OpenOptions read_open_options(const colibri_model_options *given) {
   result.progress = options.progress;
   result.progress_user = options.progress_user;
   result.log = read_log(options);
-  require_zero("reserved", options.reserved);
+  result.refuses_outside_links = read_flag("refuse_outside_links", options.refuse_outside_links);
   return result;
 }
 

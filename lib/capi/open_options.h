@@ -26,6 +26,7 @@ struct OpenOptions {
   uint32_t n_loader_threads = 0;
   ModelOptions model;
   bool skips_tokenizer = false;
+  bool refuses_outside_links = false;
   std::string kernel_set;  // empty: the fastest
   colibri_progress_fn progress = nullptr;
   void *progress_user = nullptr;

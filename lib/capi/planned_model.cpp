@@ -25,7 +25,9 @@ Budget find_budget(const OpenOptions &options) {
 }  // namespace
 
 PlannedModel::PlannedModel(const std::string &path, const OpenOptions &options)
-    : options_(options), snapshot_(Snapshot::open(path)) {
+    : options_(options),
+      snapshot_(Snapshot::open(
+          path, options.refuses_outside_links ? LinkPolicy::kInside : LinkPolicy::kFollow)) {
   resolve_context(snapshot_.config().max_positions, &options_);
   threads_ = std::make_unique<ThreadPool>(options_.n_threads);
   backend_ = make_backend(*threads_, options_.kernel_set);

@@ -22,7 +22,7 @@ constexpr size_t kFirstVersionBytes = 0;
   template <>                                   \
   constexpr size_t kFirstVersionBytes<type> =   \
       offsetof(type, last_field) + sizeof(type::last_field);
-COLIBRI_FIRST_VERSION(colibri_model_options, reserved)
+COLIBRI_FIRST_VERSION(colibri_model_options, refuse_outside_links)
 COLIBRI_FIRST_VERSION(colibri_plan, largest_context_tokens)
 COLIBRI_FIRST_VERSION(colibri_model_facts, identity)
 COLIBRI_FIRST_VERSION(colibri_chat_message, text)

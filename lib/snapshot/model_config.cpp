@@ -165,10 +165,11 @@ void check_experts(const ConfigReader &reader, const ModelConfig &config) {
   if (config.n_top_groups > config.n_groups) {
     reader.fail("topk_group", "it exceeds n_group, which is " + std::to_string(config.n_groups));
   }
-  if (config.n_experts_per_token > config.n_top_groups * group_size) {
-    reader.fail("num_experts_per_tok", "the chosen groups hold only " +
-                                           std::to_string(config.n_top_groups * group_size) +
-                                           " experts");
+  // bounded: at most n_experts
+  const uint32_t n_eligible = config.n_top_groups * group_size;
+  if (config.n_experts_per_token > n_eligible) {
+    reader.fail("num_experts_per_tok",
+                "the chosen groups hold only " + std::to_string(n_eligible) + " experts");
   }
 }
 

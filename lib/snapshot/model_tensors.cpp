@@ -47,18 +47,22 @@ uint64_t kv_latent(const ModelConfig &c) {
   return c.kv_latent;
 }
 uint64_t query_width(const ModelConfig &c) {
+  // bounded: by the limits of model_config.cpp
   return static_cast<uint64_t>(c.n_heads) * (static_cast<uint64_t>(c.nope_width) + c.rope_width);
 }
 uint64_t kv_a_rows(const ModelConfig &c) {
   return static_cast<uint64_t>(c.kv_latent) + c.rope_width;
 }
 uint64_t kv_b_rows(const ModelConfig &c) {
+  // bounded: by the limits of model_config.cpp
   return static_cast<uint64_t>(c.n_heads) * (static_cast<uint64_t>(c.nope_width) + c.value_width);
 }
 uint64_t heads_width(const ModelConfig &c) {
+  // bounded: by the limits of model_config.cpp
   return static_cast<uint64_t>(c.n_heads) * c.value_width;
 }
 uint64_t index_query_rows(const ModelConfig &c) {
+  // bounded: by the limits of model_config.cpp
   return static_cast<uint64_t>(c.index_heads) * c.index_width;
 }
 uint64_t index_width(const ModelConfig &c) {
@@ -74,6 +78,7 @@ uint64_t expert_width(const ModelConfig &c) {
   return c.expert_width;
 }
 uint64_t shared_width(const ModelConfig &c) {
+  // bounded: by the limits of model_config.cpp
   return static_cast<uint64_t>(c.n_shared_experts) * c.expert_width;
 }
 uint64_t n_experts(const ModelConfig &c) {
@@ -245,6 +250,7 @@ class Census {
   void count_layer_experts(uint32_t layer) {
     const uint32_t n_experts = count_experts(config_, layer);
     if (n_experts != 0 && !has_experts_[layer]) {
+      // bounded: by the limit of experts in model_config.cpp
       const uint64_t n_tensors = n_experts * std::size(kExpertRules);
       n_needed_ += n_tensors;
       note_absent(expert_prefix(layer, 0) + kExpertRules[0].suffix, n_tensors);

@@ -79,8 +79,9 @@ std::vector<std::string> find_warnings(const ModelSources &sources) {
 Snapshot::Snapshot(TensorIndex index, JsonDocument document) noexcept
     : index_(std::move(index)), config_document_(std::move(document)) {}
 
-Snapshot Snapshot::open(const std::string &path) {
+Snapshot Snapshot::open(const std::string &path, LinkPolicy links) {
   const SnapshotFiles files = locate_snapshot_files(path);
+  if (links == LinkPolicy::kInside) require_inside(files);
   JsonDocument document = read_json_file(files.directory, "config.json");
   ModelConfig config = parse_model_config(document.root(), document.name());
   Snapshot snapshot(TensorIndex::open_present(files), std::move(document));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/snapshot/model_config.h"
+#include "lib/snapshot/snapshot_files.h"
 #include "lib/snapshot/tensor_index.h"
 #include "lib/snapshot/weight_source.h"
 
@@ -74,7 +75,7 @@ class Snapshot {
   // tokenizer_config.json, resolves every tensor. Before anything else it counts tensors per layer:
   // missing layer ranges or experts are one Error(kIncomplete) that names ranges, first absent
   // tensor and shards found. Allocates little.
-  static Snapshot open(const std::string &path);
+  static Snapshot open(const std::string &path, LinkPolicy links = LinkPolicy::kFollow);
 
   const ModelConfig &config() const noexcept { return config_; }
   const TensorIndex &index() const noexcept { return index_; }

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <system_error>
 
 #include "lib/base/file.h"
 #include "lib/snapshot/foreign_format.h"
@@ -210,6 +212,27 @@ std::string describe_shards(const std::vector<std::string> &shards) {
   text += ": " + stem(shards.front());
   if (shards.size() > 1) text += (shards.size() > 2 ? " .. " : ", ") + stem(shards.back());
   return text;
+}
+
+void require_inside(const SnapshotFiles &files) {
+  std::vector<std::string> names = files.shards;
+  names.insert(names.end(), {kIndexName, "config.json", "generation_config.json",
+                             "tokenizer_config.json", "tokenizer.json"});
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::canonical(files.directory, error);
+  for (const std::string &name : names) {
+    const std::filesystem::path file =
+        std::filesystem::canonical(join_path(files.directory, name), error);
+    if (error) continue;  // absent or dangling: what opens it tells
+    if (std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first ==
+        folder.end()) {
+      continue;
+    }
+    throw_error(
+        StatusCode::kFormat,
+        "%s is a link that leads out of its folder; put the file there, or allow such links",
+        printable(name).c_str());
+  }
 }
 
 SnapshotFiles locate_snapshot_files(const std::string &path) {

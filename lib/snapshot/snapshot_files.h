@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,17 @@ struct SnapshotFiles {
   // file.
   std::vector<std::pair<std::string, std::string>> weight_map;
 };
+
+// The common download cache links every file of a folder to a sibling folder, so links are followed
+// unless a host is strict.
+enum class LinkPolicy : uint8_t {
+  kFollow,
+  kInside,  // a link that leads out of the snapshot's folder is refused
+};
+
+// Throws Error(kFormat) with the name, not the target, of the first file of the snapshot (shards,
+// index, configs, tokenizer) that is a link to outside of its folder.
+void require_inside(const SnapshotFiles &files);
 
 // See TensorIndex::open for what `path` may be and what is thrown. Absent shards are reported, not
 // thrown.

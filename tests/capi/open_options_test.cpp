@@ -51,7 +51,7 @@ TEST_CASE("a numeric option outside its range is refused with field, value and r
   check("n_loader_threads", "65", "1..64", [](Options &o) { o.n_loader_threads = 65; });
   check("log_level", "5", "1..4", [](Options &o) { o.log_level = 5; });
   check("skip_tokenizer", "2", "0 or 1", [](Options &o) { o.skip_tokenizer = 2; });
-  check("reserved", "7", "must be 0", [](Options &o) { o.reserved = 7; });
+  check("refuse_outside_links", "7", "0 or 1", [](Options &o) { o.refuse_outside_links = 7; });
   for (const float epsilon : {-1.0f, 1.5f, 1e-20f, std::numeric_limits<float>::infinity(),
                               std::numeric_limits<float>::quiet_NaN()}) {
     check("latent_norm_eps", "", "1e-12..1",

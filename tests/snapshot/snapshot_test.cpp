@@ -159,6 +159,23 @@ TEST_CASE("one removed shard is one incomplete-model error from every path [L-01
   }
 }
 
+TEST_CASE("links out of the folder are followed by default and refused in strict mode [X-16]") {
+  const TempFolder folder;
+  const TempFolder blobs;
+  TinyModel().write_shards(folder, 2, true);
+  CHECK_NOTHROW(Snapshot::open(folder.path(), LinkPolicy::kInside));
+  // A link inside of the folder is no reason to refuse.
+  std::filesystem::rename(folder.file("config.json"), folder.file("config-here.json"));
+  std::filesystem::create_symlink("config-here.json", folder.file("config.json"));
+  CHECK_NOTHROW(Snapshot::open(folder.path(), LinkPolicy::kInside));
+  const char *name = "model-00002-of-00002.safetensors";
+  std::filesystem::rename(folder.file(name), blobs.file("0123abcd"));
+  std::filesystem::create_symlink(blobs.file("0123abcd"), folder.file(name));
+  CHECK_NOTHROW(Snapshot::open(folder.path()));
+  expect_failure(StatusCode::kFormat, {name, "out of its folder"},
+                 [&] { Snapshot::open(folder.path(), LinkPolicy::kInside); });
+}
+
 TEST_CASE("a removed last container shard is found by the census [L-01, L-02]") {
   const TempFolder folder;
   TinyModel model;
