@@ -53,6 +53,8 @@ std::string describe_missing_subcommand(const CLI::App &app) {
 int run_guarded(const Run &run) {
   try {
     return run();
+  } catch (const Interrupted &) {
+    return kExitInterrupted;
   } catch (const CallFailure &failure) {
     if (failure.status() == COLIBRI_E_CANCELLED) return kExitInterrupted;
     print_error(failure.what());

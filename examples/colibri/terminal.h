@@ -19,6 +19,8 @@ bool is_stderr_terminal() noexcept;
 // From now on the first Ctrl-C only sets a flag; a second one ends the process as usual.
 void catch_interrupts() noexcept;
 bool is_interrupted() noexcept;
+// Thrown where Ctrl-C ends something that has no result yet; the command then ends with 130.
+struct Interrupted {};
 // Forgets an interrupt that was handled and arms the flag again.
 void reset_interrupt() noexcept;
 

@@ -8,7 +8,8 @@
 
 namespace colibri::command {
 
-// Whole content; "-" is standard input. Throws std::runtime_error.
+// Whole content; "-" is standard input. Throws std::runtime_error, or
+// Interrupted after Ctrl-C.
 std::string read_text_file(const std::string &path);
 
 }  // namespace colibri::command

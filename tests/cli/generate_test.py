@@ -3,7 +3,10 @@
 # colibri generate: the JSON form, agreement with float32 oracles, streaming, stops, Ctrl-C,
 # models without tokenizer.
 
+import os
+import select
 import signal
+import time
 import unittest
 
 from arrays import read_safetensors
@@ -185,6 +188,19 @@ class Generate(CommandTest):
         self.assertEqual((process.returncode, message), (130, b""))
         self.assertEqual(first, b" ")
         self.assertTrue(rest.endswith(b"\n"))
+
+    def test_interrupt_while_the_prompt_is_read_ends_as_any_other(self):
+        reader, writer = os.pipe()
+        os.write(writer, b"Once")
+        process = start("generate", "-", stdin=reader)
+        # The command has taken what was written, so it is reading.
+        while select.select([reader], [], [], 0)[0]:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output = process.communicate(timeout=60)
+        os.close(writer)
+        os.close(reader)
+        self.assertEqual((process.returncode, output), (130, (b"", b"")))
 
 
 if __name__ == "__main__":
