@@ -163,6 +163,17 @@ TEST_CASE("a failed row ends its slot before it and leaves other slots complete"
   CHECK(bad.tokens() == Tokens{1, 13, 2});
 }
 
+TEST_CASE("a slot never grows over a gap") {
+  FakeEngine engine(1, 16);
+  KvSlot &slot = *engine.pool.take();
+  fake_controls().failing_token = 13;
+  fake_controls().forgets_failures = true;
+  Batch batch(*engine.model, 8, 8);
+  REQUIRE(batch.add(slot, Tokens{1, 13, 2}, LogitsMode::kLast, nullptr).is_ok());
+  CHECK(batch.decode().code() == StatusCode::kIo);
+  CHECK(slot.tokens() == Tokens{1});
+}
+
 TEST_CASE("logits that are not finite mark their row alone and keep its position") {
   FakeEngine engine(2, 16);
   KvSlot &bad = *engine.pool.take();

@@ -75,6 +75,7 @@ void Model::forward(std::span<const ForwardRow> rows, Workspace &workspace,
   for (size_t i = 0; i < rows.size(); ++i) {
     const ForwardRow &row = rows[i];
     for (size_t j = 0; j < i; ++j) {
+      if (controls.forgets_failures) break;
       if (rows[j].slot == row.slot && !row_status[j].is_ok()) row_status[i] = row_status[j];
     }
     if (row_status[i].is_ok() && row.token == controls.failing_token) {

@@ -20,6 +20,7 @@ namespace colibri::test {
 // Set while no pass runs.
 struct FakeControls {
   int32_t failing_token = -1;         // rows of this token fail with kIo
+  bool forgets_failures = false;      // rows behind a failed one succeed, which a model never does
   int32_t spoiled_token = -1;         // logits of rows of this token are NaN
   std::vector<int32_t> script;        // not empty: position p is followed by script[p % size]
   std::function<void()> on_pass;      // called at the start of each pass

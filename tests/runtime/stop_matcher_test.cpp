@@ -76,8 +76,34 @@ TEST_CASE("a stop string is found however the text is cut into pieces") {
   }
 }
 
+TEST_CASE("stop strings that overlap themselves and each other are found in any text") {
+  uint64_t state = 7;
+  const auto draw = [&state](uint64_t below) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % below;
+  };
+  const auto write = [&draw](size_t length) {
+    std::string text;
+    for (size_t i = 0; i < length; ++i) text += "ab"[draw(2)];
+    return text;
+  };
+  size_t n_matched = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<std::string> stops;
+    for (uint64_t n = draw(3); stops.size() <= n;) stops.push_back(write(1 + draw(9)));
+    const std::string text = write(40);
+    const Outcome expected = find_plainly(stops, text);
+    const Outcome outcome = run(stops, text, draw(uint64_t{1} << 31) << 9);
+    CAPTURE(stops, text);
+    REQUIRE(outcome.text == expected.text);
+    REQUIRE(outcome.is_matched == expected.is_matched);
+    n_matched += expected.is_matched ? 1 : 0;
+  }
+  CHECK(n_matched > 1000);
+}
+
 TEST_CASE("exactly the longest end that could begin a stop string is held back") {
-  const std::vector<std::string> stops = {"abcab", "cabx", "bb"};
+  const std::vector<std::string> stops = {"abcab", "cabx", "bb", "aabaaa"};
   uint64_t state = 1;
   for (int round = 0; round < 300; ++round) {
     StopMatcher matcher(stops);
