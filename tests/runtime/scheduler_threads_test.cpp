@@ -117,7 +117,14 @@ TEST_CASE("wake ends a sleep that goes on and one that has not begun") {
   });
   CHECK(driver.step(true).n_rows == 0);
   other.join();
-  // A wake is not used up by a step that finds work.
+  // A wake ends one sleep: the next one lasts until there is work.
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    scheduler.submit(make_request({4, 5}, 1), nullptr);
+  });
+  CHECK(driver.step(true).n_rows == 2);
+  later.join();
+  // And is not used up by a step that finds work.
   scheduler.submit(make_request({1, 2, 3}, 1), nullptr);
   scheduler.wake();
   CHECK(driver.step(true).n_rows == 3);
