@@ -78,6 +78,9 @@ pcre2_code *compile_code(std::string_view pattern, uint32_t options, const std::
   pcre2_code *compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                        options, &code, &offset, context.get());
   if (compiled != nullptr) return compiled;
+  if (code == PCRE2_ERROR_HEAP_FAILED) {
+    throw_error(StatusCode::kMemory, "%s: no memory to compile a pattern", name.c_str());
+  }
   PCRE2_UCHAR text[120] = {};
   pcre2_get_error_message(code, text, sizeof(text));
   throw_error(StatusCode::kUnsupported, "%s: the pattern does not compile: %s (byte %zu)",
