@@ -12,6 +12,7 @@
 
 #include "cpu/kernels.h"
 #include "cpu/route_row.h"
+#include "lib/base/checked_math.h"
 
 namespace colibri::cpu {
 namespace {
@@ -20,24 +21,18 @@ constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kLeastGroup = 16;
 constexpr size_t kPaddedHeads = 16;  // heads are padded to a multiple of that
 
-uint64_t add(uint64_t a, uint64_t b) {
-  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-uint64_t multiply(uint64_t a, uint64_t b) {
-  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
 uint64_t align_up(uint64_t a, uint64_t unit) {
-  return add(a, unit - 1) / unit * unit;
+  return saturating_add(a, unit - 1) / unit * unit;
 }
 
 uint64_t worker_bytes(const ScratchShape &shape) {
   const uint64_t attention = attention_scratch_floats(shape.key_width, shape.n_heads);
   const uint64_t route = route_scratch_floats(shape.n_experts);
-  return align_up(multiply(std::max(attention, route), sizeof(float)), kAlignment);
+  return align_up(saturating_multiply(std::max(attention, route), sizeof(float)), kAlignment);
 }
 
 uint64_t expert_rows(const ScratchShape &shape) {
-  return multiply(shape.max_rows, shape.n_experts_per_token);
+  return saturating_multiply(shape.max_rows, shape.n_experts_per_token);
 }
 
 // In elements, for float and int8 rows alike.
@@ -59,9 +54,11 @@ size_t attention_scratch_floats(size_t key_width, size_t n_heads) noexcept {
 }
 
 uint64_t CpuScratch::needed_bytes(const ScratchShape &shape, uint32_t n_workers) noexcept {
-  const uint64_t per_row = add(multiply(padded_width(shape), 2 * sizeof(float) + sizeof(int8_t)),
-                               multiply(padded_groups(shape), sizeof(float) + sizeof(int32_t)));
-  return add(multiply(worker_bytes(shape), n_workers), multiply(expert_rows(shape), per_row));
+  const uint64_t per_row =
+      saturating_add(saturating_multiply(padded_width(shape), 2 * sizeof(float) + sizeof(int8_t)),
+                     saturating_multiply(padded_groups(shape), sizeof(float) + sizeof(int32_t)));
+  return saturating_add(saturating_multiply(worker_bytes(shape), n_workers),
+                        saturating_multiply(expert_rows(shape), per_row));
 }
 
 CpuScratch::CpuScratch(const ScratchShape &shape, uint32_t n_workers)

@@ -16,6 +16,11 @@
 
 namespace colibri {
 
+// Depths of a quantised row in memory: INT4 lines hold 8.
+constexpr size_t padded_depth(size_t depth) noexcept {
+  return (depth + 7) / 8 * 8;
+}
+
 // Rows quantised to int8: per row and group of `group` depths, scale = max|x| / 127, q =
 // round-half-even(x * (127 / max|x|)) in -127..127; a group with max|x| 0, or below 3.8e-37 so that
 // 127 / max|x| is infinite, has scale 0 and q 0; a group with a non-finite member has scale NaN and

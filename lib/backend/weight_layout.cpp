@@ -9,19 +9,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/checked_math.h"
+#include "lib/base/number_formats.h"
+
 namespace colibri {
 namespace {
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kInt8LineDepths = 4;
 constexpr size_t kInt4LineDepths = 8;
-constexpr size_t kFp8Block = 128;
 constexpr uint8_t kInt8Zero = 128;
 constexpr uint8_t kInt4Zero = 8;
-
-constexpr size_t divide_round_up(size_t a, size_t b) {
-  return a / b + (a % b != 0 ? 1 : 0);
-}
 
 size_t plain_element_bytes(WeightFormat format) {
   switch (format) {
@@ -37,7 +35,7 @@ size_t plain_element_bytes(WeightFormat format) {
 
 // Bytes of one checkpoint row.
 size_t source_row_bytes(const WeightLayout &layout) {
-  if (layout.format == WeightFormat::kInt4) return divide_round_up(layout.depth, 2);
+  if (layout.format == WeightFormat::kInt4) return divide_up(layout.depth, 2);
   return layout.depth * plain_element_bytes(layout.format);
 }
 
@@ -68,7 +66,7 @@ void pack_plain_panel(const PanelSource &source, size_t depth, uint8_t *panel) {
 }
 
 void pack_int8_panel(const PanelSource &source, size_t depth, uint8_t *panel) {
-  const size_t n_lines = divide_round_up(depth, kInt8LineDepths);
+  const size_t n_lines = divide_up(depth, kInt8LineDepths);
   for (size_t line = 0; line < n_lines; ++line, panel += kLineBytes) {
     const size_t first = line * kInt8LineDepths;
     const size_t n = std::min(kInt8LineDepths, depth - first);
@@ -148,7 +146,7 @@ void pack_panel(WeightFormat format, const PanelSource &source, size_t depth, ui
 
 // Index in the source's scales of one tensor row and scale group.
 size_t source_scale_index(const WeightLayout &layout, size_t row, size_t group) {
-  const size_t scale_row = layout.format == WeightFormat::kFp8 ? row / kFp8Block : row;
+  const size_t scale_row = layout.format == WeightFormat::kFp8 ? row / kFp8BlockWidth : row;
   return scale_row * layout.scale_groups() + group;
 }
 
@@ -191,9 +189,9 @@ const char *weight_format_name(WeightFormat format) noexcept {
 size_t WeightLayout::panel_bytes() const noexcept {
   switch (format) {
     case WeightFormat::kInt8:
-      return divide_round_up(depth, kInt8LineDepths) * kLineBytes;
+      return divide_up(depth, kInt8LineDepths) * kLineBytes;
     case WeightFormat::kInt4:
-      return divide_round_up(depth, kInt4LineDepths) * kLineBytes;
+      return divide_up(depth, kInt4LineDepths) * kLineBytes;
     default:
       return depth * kPanelColumns * plain_element_bytes(format);
   }
@@ -201,11 +199,11 @@ size_t WeightLayout::panel_bytes() const noexcept {
 
 size_t WeightLayout::scale_groups() const noexcept {
   if (!has_scales()) return 0;
-  return has_row_scale ? 1 : divide_round_up(depth, group);
+  return has_row_scale ? 1 : divide_up(depth, group);
 }
 
 size_t WeightLayout::scale_offset() const noexcept {
-  return divide_round_up(n_panels() * panel_bytes(), kLineBytes) * kLineBytes;
+  return divide_up(n_panels() * panel_bytes(), kLineBytes) * kLineBytes;
 }
 
 size_t WeightLayout::total_bytes() const noexcept {

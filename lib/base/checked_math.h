@@ -18,6 +18,14 @@ uint64_t checked_add(uint64_t a, uint64_t b, const char *what);
 uint64_t checked_multiply(uint64_t a, uint64_t b, const char *what);
 // The least multiple of `alignment` (a power of two up to 2^30) that is >= a; throws likewise.
 uint64_t checked_align_up(uint64_t a, uint64_t alignment, const char *what);
+// a + b and a * b, or 2^64 - 1 where that does not fit: for sizes that are priced before anything is
+// taken, where an absurd one shall price itself out of every budget.
+constexpr uint64_t saturating_add(uint64_t a, uint64_t b) noexcept {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+constexpr uint64_t saturating_multiply(uint64_t a, uint64_t b) noexcept {
+  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
 // Quotient rounded up; b > 0. Cannot overflow.
 constexpr uint64_t divide_up(uint64_t a, uint64_t b) noexcept {
   return a / b + (a % b != 0 ? 1 : 0);

@@ -12,6 +12,10 @@
 
 namespace colibri {
 
+// Rows and columns of a matrix that share one scale in the block FP8 format; blocks at the edges are
+// partial.
+constexpr uint32_t kFp8BlockWidth = 128;
+
 inline float bf16_to_float(uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "lib/base/checked_math.h"
 #include "lib/model/kv_layout.h"
 #include "lib/model/rotary.h"
 #include "lib/residency/expert_cache.h"
@@ -25,14 +26,6 @@ constexpr uint64_t kBytesPerThread = 64 << 10;  // touched stack
 constexpr uint64_t kBytesPerRow = 512;          // status, slot and place of a row of a batch
 constexpr uint64_t kBytesPerLogit = 16;         // sampler, per scheduler
 constexpr uint64_t kFixedBytes = 2 << 20;       // allocator slack, pools
-
-uint64_t saturating_add(uint64_t a, uint64_t b) noexcept {
-  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-uint64_t saturating_multiply(uint64_t a, uint64_t b) noexcept {
-  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
 
 uint64_t count_experts(const ModelSources &sources) noexcept {
   uint64_t count = 0;

@@ -10,18 +10,14 @@
 #include <exception>
 #include <new>
 
+#include "lib/capi/sized_struct.h"
+
 namespace colibri {
-namespace {
-
-// A struct_size above this is taken for memory that was never filled.
-constexpr uint32_t kLargestStructSize = 4096;
-
-}  // namespace
 
 colibri_status report(const Status &status, colibri_error *error) noexcept {
   const colibri_status code = static_cast<colibri_status>(status.code());
   if (error == nullptr) return code;
-  if (error->struct_size < sizeof(colibri_error) || error->struct_size > kLargestStructSize) {
+  if (error->struct_size < sizeof(colibri_error) || error->struct_size > kLargestStructBytes) {
     return code;
   }
   static_assert(sizeof(error->message) == Status::kTextBytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranges and defaults of colibri_scheduler_options and colibri_request_options.
+// Defaults of colibri_scheduler_options and colibri_request_options, and what must be checked before
+// anything is copied. What a request may contain is checked by check_request() of lib/runtime.
 
 #include "lib/capi/request_reader.h"
 
@@ -16,9 +17,6 @@ namespace {
 constexpr uint32_t kMaxQueued = 1u << 16;
 constexpr uint32_t kDefaultQueued = 1024;
 constexpr size_t kMaxStopIds = 1024;
-constexpr size_t kMaxStopStrings = 64;
-constexpr size_t kMaxStopStringBytes = 1024;
-constexpr uint32_t kDefaultRepetitionWindow = 64;
 
 uint32_t count_free_slots(const OpenModel &open) {
   const uint32_t n_free = open.pool().n_slots() - open.pool().n_taken();
@@ -26,16 +24,6 @@ uint32_t count_free_slots(const OpenModel &open) {
   throw_error(StatusCode::kCapacity,
               "all %u KV slots are in use; destroy one or open the model with a larger n_slots",
               open.pool().n_slots());
-}
-
-std::vector<int32_t> read_ids(const char *field, const int32_t *ids, size_t count,
-                              uint32_t vocabulary_size) {
-  for (size_t i = 0; i < count; ++i) {
-    if (ids[i] >= 0 && static_cast<uint32_t>(ids[i]) < vocabulary_size) continue;
-    throw_error(StatusCode::kArgument, "%s[%zu] is %d; must be 0..%u", field, i, ids[i],
-                vocabulary_size - 1);
-  }
-  return std::vector<int32_t>(ids, ids + count);
 }
 
 std::vector<int32_t> read_prompt(const colibri_request_options &options, const OpenModel &open) {
@@ -50,12 +38,10 @@ std::vector<int32_t> read_prompt(const colibri_request_options &options, const O
                 "%u positions",
                 options.n_prompt_ids, options.max_tokens, context_tokens);
   }
-  return read_ids("prompt_ids", options.prompt_ids, options.n_prompt_ids,
-                  open.config().vocabulary_size);
+  return std::vector<int32_t>(options.prompt_ids, options.prompt_ids + options.n_prompt_ids);
 }
 
-std::vector<std::string> read_stop_strings(const colibri_request_options &options,
-                                           const OpenModel &open) {
+std::vector<std::string> read_stop_strings(const colibri_request_options &options) {
   std::vector<std::string> texts;
   if (options.n_stop_strings == 0) return texts;
   if (options.n_stop_strings > kMaxStopStrings) {
@@ -63,10 +49,6 @@ std::vector<std::string> read_stop_strings(const colibri_request_options &option
                 options.n_stop_strings, kMaxStopStrings);
   }
   require_pointer(options.stop_strings, "stop_strings");
-  if (open.tokenizer() == nullptr) {
-    throw_error(StatusCode::kArgument,
-                "stop_strings need a tokenizer, and the model has none; use stop_ids");
-  }
   for (size_t i = 0; i < options.n_stop_strings; ++i) {
     const char *text = options.stop_strings[i];
     const size_t bytes = text == nullptr ? 0 : strnlen(text, kMaxStopStringBytes + 1);
@@ -80,14 +62,14 @@ std::vector<std::string> read_stop_strings(const colibri_request_options &option
   return texts;
 }
 
-std::vector<int32_t> read_stop_ids(const colibri_request_options &options, const OpenModel &open) {
+std::vector<int32_t> read_stop_ids(const colibri_request_options &options) {
   if (options.n_stop_ids == 0) return {};
   if (options.n_stop_ids > kMaxStopIds) {
     throw_error(StatusCode::kArgument, "n_stop_ids is %zu; must be at most %zu", options.n_stop_ids,
                 kMaxStopIds);
   }
   require_pointer(options.stop_ids, "stop_ids");
-  return read_ids("stop_ids", options.stop_ids, options.n_stop_ids, open.config().vocabulary_size);
+  return std::vector<int32_t>(options.stop_ids, options.stop_ids + options.n_stop_ids);
 }
 
 SamplerParameters read_sampler(const colibri_sampler *given) {
@@ -99,10 +81,8 @@ SamplerParameters read_sampler(const colibri_sampler *given) {
   parameters.top_p = sampler.top_p;
   parameters.min_p = sampler.min_p;
   parameters.repetition_penalty = sampler.repetition_penalty;
-  parameters.repetition_window =
-      sampler.repetition_window == 0 ? kDefaultRepetitionWindow : sampler.repetition_window;
+  if (sampler.repetition_window != 0) parameters.repetition_window = sampler.repetition_window;
   parameters.seed = sampler.seed;
-  throw_if_failed(check_sampler(parameters));
   return parameters;
 }
 
@@ -138,8 +118,8 @@ RequestOptions read_request(const colibri_request_options *given, const OpenMode
   request.prompt = read_prompt(options, open);
   request.max_tokens = options.max_tokens;
   request.sampler = read_sampler(options.sampler);
-  request.stop_ids = read_stop_ids(options, open);
-  request.stop_strings = read_stop_strings(options, open);
+  request.stop_ids = read_stop_ids(options);
+  request.stop_strings = read_stop_strings(options);
   request.ignores_model_stops = read_flag("ignore_model_stops", options.ignore_model_stops);
   request.wants_logprobs = read_flag("wants_logprobs", options.wants_logprobs);
   request.priority = options.priority;

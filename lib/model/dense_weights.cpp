@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t kPlaceAlignment = 64;
 constexpr uint64_t kSliceRows =
     128;  // a slice begins at a multiple of this: whole panels and FP8 blocks
+static_assert(kSliceRows % kPanelColumns == 0 && kSliceRows % kFp8BlockWidth == 0);
 
 // One tensor and where it goes. Exactly one target is set; kv_b has two.
 struct DenseItem {
@@ -169,7 +170,7 @@ class DenseList {
 };
 
 // Rows [first, first + rows) of a stored matrix as a matrix of its own; first is a multiple of
-// kSliceRows for FP8.
+// kFp8BlockWidth for FP8.
 WeightSource slice_rows(const WeightSource &source, uint64_t first, uint64_t rows) {
   WeightSource slice = source;
   slice.rows = rows;
@@ -178,10 +179,10 @@ WeightSource slice_rows(const WeightSource &source, uint64_t first, uint64_t row
   slice.values.bytes = rows * row_bytes;
   if (source.scales.bytes > 0) {
     const bool is_block = source.format == StoredFormat::kFp8Block;
-    const uint64_t scale_rows = is_block ? divide_up(source.rows, kSliceRows) : source.rows;
+    const uint64_t scale_rows = is_block ? divide_up(source.rows, kFp8BlockWidth) : source.rows;
     const uint64_t scale_row_bytes = source.scales.bytes / scale_rows;
-    slice.scales.offset += (is_block ? first / kSliceRows : first) * scale_row_bytes;
-    slice.scales.bytes = (is_block ? divide_up(rows, kSliceRows) : rows) * scale_row_bytes;
+    slice.scales.offset += (is_block ? first / kFp8BlockWidth : first) * scale_row_bytes;
+    slice.scales.bytes = (is_block ? divide_up(rows, kFp8BlockWidth) : rows) * scale_row_bytes;
   }
   return slice;
 }

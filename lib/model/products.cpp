@@ -9,10 +9,6 @@
 namespace colibri {
 namespace {
 
-size_t pad_depth(size_t depth) {
-  return (depth + 7) / 8 * 8;
-}
-
 // Group of the quantised input that this product needs; 0: it takes floats.
 uint32_t needed_group(const Pass &pass, const Product &product) {
   const WeightLayout &layout = product.matrix->layout;
@@ -31,7 +27,7 @@ QuantisedRows quantise_input(const Pass &pass, const ProductInput &input, uint32
   args.out.q = workspace.quantised;
   args.out.scales = workspace.quantised_scales;
   args.out.sums = workspace.quantised_sums;
-  args.out.q_stride = pad_depth(input.depth);
+  args.out.q_stride = padded_depth(input.depth);
   args.out.group_stride = (input.depth + group - 1) / group;
   args.out.group = group;
   pass.backend.quantise(args);

@@ -14,18 +14,14 @@ namespace {
 
 constexpr uint64_t kPlaceAlignment = 64;
 
-uint64_t pad_depth(uint64_t depth) {
-  return (depth + 7) / 8 * 8;
-}
-
 // Widest row that any product quantises: a whole activation row, or all heads' contexts side by
 // side.
 uint64_t widest_input(const ModelConfig &config) {
-  const uint64_t heads_context = uint64_t{config.n_heads} * pad_depth(config.kv_latent);
+  const uint64_t heads_context = uint64_t{config.n_heads} * padded_depth(config.kv_latent);
   const uint64_t shared = uint64_t{config.n_shared_experts} * config.expert_width;
-  return std::max({pad_depth(config.width), pad_depth(config.query_latent), heads_context,
-                   pad_depth(uint64_t{config.n_heads} * config.value_width),
-                   pad_depth(config.dense_width), pad_depth(shared)});
+  return std::max({padded_depth(config.width), padded_depth(config.query_latent), heads_context,
+                   padded_depth(uint64_t{config.n_heads} * config.value_width),
+                   padded_depth(config.dense_width), padded_depth(shared)});
 }
 
 uint64_t feed_forward_width(const ModelConfig &config) {

@@ -8,18 +8,11 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "lib/base/checked_math.h"
 #include "lib/base/status.h"
 
 namespace colibri {
 namespace {
-
-uint64_t saturating_add(uint64_t a, uint64_t b) noexcept {
-  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-uint64_t saturating_multiply(uint64_t a, uint64_t b) noexcept {
-  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
 
 // What the experts of one layer step take at the least: K of the largest, but never more than there
 // are.

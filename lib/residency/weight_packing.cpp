@@ -8,12 +8,12 @@
 #include <cinttypes>
 
 #include "lib/base/checked_math.h"
+#include "lib/base/number_formats.h"
 
 namespace colibri {
 namespace {
 
 constexpr uint64_t kScaleAlignment = 64;
-constexpr uint32_t kFp8Block = 128;
 
 uint64_t align_up(uint64_t bytes) noexcept {
   return divide_up(bytes, kScaleAlignment) * kScaleAlignment;
@@ -47,7 +47,7 @@ WeightLayout packed_layout(const WeightSource &source) noexcept {
       break;
     case StoredFormat::kFp8Block:
       layout.format = WeightFormat::kFp8;
-      layout.group = kFp8Block;
+      layout.group = kFp8BlockWidth;
       break;
     case StoredFormat::kInt8Row:
       layout.format = WeightFormat::kInt8;

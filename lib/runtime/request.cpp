@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/tokenizer/utf8.h"
+#include "lib/base/utf8.h"
 
 namespace colibri {
 namespace {

@@ -6,32 +6,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "lib/base/utf8.h"
 #include "lib/snapshot/json.h"
 
 namespace colibri {
 namespace {
-
-// Bytes of the well-formed UTF-8 character at the start of `text`, or 0. `text` is not empty.
-size_t measure_character(std::string_view text) noexcept {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0};
-  };
-  const auto continues = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return continues(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    const bool overlong = lead == 0xE0 && byte(1) < 0xA0;
-    const bool surrogate = lead == 0xED && byte(1) > 0x9F;
-    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    const bool overlong = lead == 0xF0 && byte(1) < 0x90;
-    const bool too_large = lead == 0xF4 && byte(1) > 0x8F;
-    return continues(1) && continues(2) && continues(3) && !overlong && !too_large ? 4 : 0;
-  }
-  return 0;
-}
 
 void append_control(std::string *out, char letter) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -55,19 +34,20 @@ void append_control(std::string *out, char letter) {
 void append_quoted(std::string *out, std::string_view text) {
   *out += '"';
   while (!text.empty()) {
-    const size_t bytes = measure_character(text);
+    const Utf8Step step = step_utf8(text);
+    const bool is_character = step.kind == Utf8Step::Kind::kCharacter;
     const char letter = text.front();
-    if (bytes == 0) {
-      *out += "\xEF\xBF\xBD";  // U+FFFD
+    if (!is_character) {
+      *out += kReplacementText;
     } else if (letter == '"' || letter == '\\') {
       *out += '\\';
       *out += letter;
     } else if (static_cast<uint8_t>(letter) < 0x20) {
       append_control(out, letter);
     } else {
-      *out += text.substr(0, bytes);
+      *out += text.substr(0, step.length);
     }
-    text.remove_prefix(bytes == 0 ? 1 : bytes);
+    text.remove_prefix(is_character ? step.length : 1);
   }
   *out += '"';
 }

@@ -13,8 +13,6 @@
 namespace colibri {
 namespace {
 
-constexpr uint64_t kBlock = 128;
-
 Status read_span(const TensorIndex &index, const TensorSpan &span, void *destination) noexcept {
   return index.files()[span.file].reader->read_at(span.offset, destination, span.bytes);
 }
@@ -72,7 +70,7 @@ float decode_element(const WeightSource &source, const uint8_t *values, uint64_t
 uint64_t scale_index(const WeightSource &source, uint64_t row, uint64_t column) {
   switch (source.format) {
     case StoredFormat::kFp8Block:
-      return (row / kBlock) * scale_columns(source) + column / kBlock;
+      return (row / kFp8BlockWidth) * scale_columns(source) + column / kFp8BlockWidth;
     case StoredFormat::kInt4Grouped:
       return row * scale_columns(source) + column / source.group;
     default:

@@ -11,12 +11,12 @@
 #include <string_view>
 
 #include "lib/base/checked_math.h"
+#include "lib/base/number_formats.h"
 #include "lib/snapshot/printable.h"
 
 namespace colibri {
 namespace {
 
-constexpr uint64_t kBlock = 128;  // rows and columns of an FP8 block
 constexpr uint64_t kGroups[] = {16, 32, 48, 64, 96, 128, 192, 256};
 constexpr uint64_t kScaleBytes = 4;
 
@@ -32,7 +32,7 @@ uint64_t product(uint64_t a, uint64_t b) {
 }
 
 uint64_t fp8_blocks(uint64_t rows, uint64_t columns) {
-  return product(divide_up(rows, kBlock), divide_up(columns, kBlock));
+  return product(divide_up(rows, kFp8BlockWidth), divide_up(columns, kFp8BlockWidth));
 }
 
 // The smallest group width whose scale count matches, or 0.
@@ -175,8 +175,8 @@ class Resolver {
                "_scale_inv; only E4M3 with scales per 128 x 128 block is read");
     }
     require_shape(*info_, {source_.rows, source_.columns});
-    const std::vector<uint64_t> blocks = {divide_up(source_.rows, kBlock),
-                                          divide_up(source_.columns, kBlock)};
+    const std::vector<uint64_t> blocks = {divide_up(source_.rows, kFp8BlockWidth),
+                                          divide_up(source_.columns, kFp8BlockWidth)};
     if (scales->shape != blocks) {
       fail(StatusCode::kFormat, "has block scales of shape " + shape_text(scales->shape) + "; " +
                                     shape_text(blocks) + " is needed");
@@ -274,7 +274,7 @@ const char *stored_format_name(StoredFormat format) noexcept {
 uint64_t scale_columns(const WeightSource &source) noexcept {
   switch (source.format) {
     case StoredFormat::kFp8Block:
-      return divide_up(source.columns, kBlock);
+      return divide_up(source.columns, kFp8BlockWidth);
     case StoredFormat::kInt8Row:
     case StoredFormat::kInt4Row:
       return 1;
@@ -286,7 +286,7 @@ uint64_t scale_columns(const WeightSource &source) noexcept {
 }
 
 uint64_t scale_rows(const WeightSource &source) noexcept {
-  if (source.format == StoredFormat::kFp8Block) return divide_up(source.rows, kBlock);
+  if (source.format == StoredFormat::kFp8Block) return divide_up(source.rows, kFp8BlockWidth);
   return scale_columns(source) != 0 ? source.rows : 0;
 }
 

@@ -6,9 +6,9 @@
 #include "lib/tokenizer/added_tokens.h"
 
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 #include "lib/tokenizer/bpe_model.h"
 #include "lib/tokenizer/unicode.h"
-#include "lib/tokenizer/utf8.h"
 
 namespace colibri {
 namespace {

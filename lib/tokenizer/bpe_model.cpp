@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "lib/base/utf8.h"
 #include "lib/tokenizer/byte_alphabet.h"
-#include "lib/tokenizer/utf8.h"
 
 namespace colibri {
 namespace {

@@ -9,16 +9,13 @@
 #include <string>
 
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 #include "lib/tokenizer/bpe_model.h"
 #include "lib/tokenizer/byte_alphabet.h"
-#include "lib/tokenizer/utf8.h"
+#include "lib/tokenizer/section.h"
 
 namespace colibri {
 namespace {
-
-int print_length(std::string_view text) noexcept {
-  return static_cast<int>(text.size() < 40 ? text.size() : 40);
-}
 
 bool read_flag(const JsonValue &section, const char *key, const std::string &name) {
   const JsonValue value = section.get(key);

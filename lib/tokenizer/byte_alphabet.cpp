@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "lib/tokenizer/utf8.h"
+#include "lib/base/utf8.h"
 
 namespace colibri {
 namespace {

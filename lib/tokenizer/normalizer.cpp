@@ -5,12 +5,11 @@
 #include "lib/tokenizer/normalizer.h"
 
 #include "lib/base/status.h"
+#include "lib/tokenizer/section.h"
 #include "lib/tokenizer/unicode.h"
 
 namespace colibri {
 namespace {
-
-constexpr int kMaxDepth = 8;
 
 std::string_view read_text(const JsonValue &section, const char *key, const std::string &name) {
   const std::optional<std::string_view> text = section.get(key).as_string();
@@ -41,7 +40,7 @@ Normalizer Normalizer::read(const JsonValue &section, const std::string &name) {
 
 void Normalizer::read_steps(const JsonValue &section, const std::string &name, int depth) {
   const std::string_view type = section.get("type").as_string().value_or("");
-  if (type == "Sequence" && depth < kMaxDepth) {
+  if (type == "Sequence" && depth < kMaxSequenceDepth) {
     const JsonValue parts = section.get("normalizers");
     for (size_t i = 0; i < parts.size(); ++i) read_steps(parts.at(i), name, depth + 1);
   } else if (type == "NFC") {

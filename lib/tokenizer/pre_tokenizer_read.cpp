@@ -4,11 +4,11 @@
 
 #include "lib/base/status.h"
 #include "lib/tokenizer/pre_tokenizer.h"
+#include "lib/tokenizer/section.h"
 
 namespace colibri {
 namespace {
 
-constexpr int kMaxDepth = 8;
 constexpr size_t kMaxStages = 32;
 
 // The split of GPT-2, which ByteLevel applies by itself when use_regex is set.
@@ -41,7 +41,7 @@ void PreTokenizer::read_stages(const JsonValue &section, const std::string &name
   const std::string_view type = section.get("type").as_string().value_or("");
   if (is_byte_level_) refuse(name, "after ByteLevel, type", type);
   if (stages_.size() >= kMaxStages) refuse(name, "a sequence of more than 32 stages; type", type);
-  if (type == "Sequence" && depth < kMaxDepth) {
+  if (type == "Sequence" && depth < kMaxSequenceDepth) {
     const JsonValue parts = section.get("pretokenizers");
     for (size_t i = 0; i < parts.size(); ++i) read_stages(parts.at(i), name, depth + 1);
   } else if (type == "Split") {

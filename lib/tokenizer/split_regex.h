@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/tokenizer/utf8.h"
+#include "lib/base/utf8.h"
 
 namespace colibri {
 

@@ -3,9 +3,9 @@
 // Ids to text, one by one or at once; decode() is a stream that is flushed, so the two cannot
 // differ.
 
+#include "lib/base/utf8.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/tokenizer/tokenizer_impl.h"
-#include "lib/tokenizer/utf8.h"
 
 namespace colibri {
 namespace {

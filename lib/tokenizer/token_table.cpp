@@ -5,13 +5,13 @@
 #include "lib/tokenizer/token_table.h"
 
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 #include "lib/tokenizer/byte_alphabet.h"
-#include "lib/tokenizer/utf8.h"
+#include "lib/tokenizer/section.h"
 
 namespace colibri {
 namespace {
 
-constexpr int kMaxDepth = 8;
 constexpr int64_t kMaxStripped = 1000;
 
 // Collects the parts of a decoder section and keeps their order honest.
@@ -21,7 +21,7 @@ class RulesReader {
 
   void read(const JsonValue &section, int depth) {
     const std::string_view type = section.get("type").as_string().value_or("");
-    if (type == "Sequence" && depth < kMaxDepth) {
+    if (type == "Sequence" && depth < kMaxSequenceDepth) {
       const JsonValue parts = section.get("decoders");
       for (size_t i = 0; i < parts.size(); ++i) read(parts.at(i), depth + 1);
     } else if (type == "Fuse") {

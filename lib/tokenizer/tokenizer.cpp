@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 #include "lib/tokenizer/piece_cache.h"
 #include "lib/tokenizer/tokenizer_impl.h"
-#include "lib/tokenizer/utf8.h"
 
 namespace colibri {
 namespace {

@@ -8,16 +8,11 @@
 #include "lib/base/file.h"
 #include "lib/base/status.h"
 #include "lib/snapshot/json.h"
+#include "lib/tokenizer/section.h"
 #include "lib/tokenizer/tokenizer_impl.h"
 
 namespace colibri {
 namespace {
-
-constexpr int kMaxDepth = 8;
-
-int print_length(std::string_view text) noexcept {
-  return static_cast<int>(text.size() < 40 ? text.size() : 40);
-}
 
 // Puts the vocabulary and the added tokens in one table by id, and refuses two texts for one id or
 // two ids for one text.
@@ -124,7 +119,7 @@ void read_prefix(const JsonValue &section, const std::string &name, int depth,
                  std::vector<int32_t> *ids) {
   if (section.is_null()) return;
   const std::string_view type = section.get("type").as_string().value_or("");
-  if (type == "Sequence" && depth < kMaxDepth) {
+  if (type == "Sequence" && depth < kMaxSequenceDepth) {
     const JsonValue parts = section.get("processors");
     for (size_t i = 0; i < parts.size(); ++i) read_prefix(parts.at(i), name, depth + 1, ids);
   } else if (type == "TemplateProcessing") {

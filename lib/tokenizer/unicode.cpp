@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
-#include "lib/tokenizer/utf8.h"
+#include "lib/base/utf8.h"
 
 namespace colibri {
 namespace {

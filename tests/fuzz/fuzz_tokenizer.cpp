@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 #include "lib/tokenizer/chat_layout.h"
 #include "lib/tokenizer/tokenizer.h"
-#include "lib/tokenizer/utf8.h"
 #include "tests/fuzz/fuzz_driver.h"
 
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/utf8.h"
 #include "lib/tokenizer/tokenizer.h"
-#include "lib/tokenizer/utf8.h"
 
 #include "tests/support/catch.h"
 #include "tests/tokenizer/cases.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/tokenizer/utf8.h"
+#include "lib/base/utf8.h"
 
 #include "tests/support/catch.h"
 

@@ -2,7 +2,7 @@
 //
 // Stepping, checking and repairing UTF-8.
 
-#include "lib/tokenizer/utf8.h"
+#include "lib/base/utf8.h"
 
 #include "tests/support/catch.h"
 

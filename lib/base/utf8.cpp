@@ -3,7 +3,7 @@
 // UTF-8 stepping by the table of well-formed byte sequences of the Unicode standard (chapter 3):
 // the first byte gives the length and the range of the second byte, all later bytes are 80..BF.
 
-#include "lib/tokenizer/utf8.h"
+#include "lib/base/utf8.h"
 
 #include <cstring>
 
