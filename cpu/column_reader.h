@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "lib/backend/weight_layout.h"
+#include "lib/base/weight_layout.h"
 
 namespace colibri::cpu {
 

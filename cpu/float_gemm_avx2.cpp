@@ -177,9 +177,14 @@ inline void load_scales(const GemmWeights &weights, size_t panel, size_t group, 
       scales[p] = {{_mm256_setzero_ps(), _mm256_setzero_ps()}};
       continue;
     }
-    const float *at = weights.scales + (panel + p) * weights.scale_panel_stride +
-                      group * weights.scale_group_stride;
-    scales[p] = {{_mm256_loadu_ps(at), _mm256_loadu_ps(at + kHalfLanes)}};
+    const uint8_t *at = weights.scales + (panel + p) * weights.scale_panel_bytes +
+                        group * weights.scale_group_bytes;
+    if (weights.has_bf16_scales) {
+      scales[p] = Bf16Format::load(at);
+    } else {
+      scales[p] = {
+          {_mm256_castsi256_ps(load_32_bytes(at)), _mm256_castsi256_ps(load_32_bytes(at + 32))}};
+    }
   }
 }
 

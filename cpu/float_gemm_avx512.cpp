@@ -143,6 +143,12 @@ inline void store_tile(const TileRows &rows, size_t panel, size_t n_columns,
   }
 }
 
+inline __m512 load_scales(const GemmWeights &weights, size_t panel, size_t group) {
+  const uint8_t *at =
+      weights.scales + panel * weights.scale_panel_bytes + group * weights.scale_group_bytes;
+  return weights.has_bf16_scales ? Bf16Format::load(at) : _mm512_loadu_ps(at);
+}
+
 template <typename Format, size_t kRows, size_t kPanels>
 void multiply_tile(const FloatGemmArgs &args, size_t panel, const TileRows &rows) {
   const GemmWeights &weights = args.weights;
@@ -158,10 +164,7 @@ void multiply_tile(const FloatGemmArgs &args, size_t panel, const TileRows &rows
     const size_t last = first + (left < group ? left : group);
     __m512 scales[kPanels];
     for (size_t p = 0; p < kPanels; ++p) {
-      scales[p] = Format::kHasScales
-                      ? _mm512_loadu_ps(weights.scales + (panel + p) * weights.scale_panel_stride +
-                                        g * weights.scale_group_stride)
-                      : _mm512_setzero_ps();
+      scales[p] = Format::kHasScales ? load_scales(weights, panel + p, g) : _mm512_setzero_ps();
     }
     for (size_t d = first; d < last; d += Format::kStep) {
       typename Format::Step steps[kPanels];

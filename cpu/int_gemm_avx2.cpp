@@ -130,11 +130,17 @@ inline void store_columns(float *at, size_t n, __m256 value) {
   _mm256_maskstore_ps(at, lanes, value);
 }
 
+inline __m256 load_scales(bool has_bf16, const uint8_t *at, size_t half) {
+  if (!has_bf16) return _mm256_castsi256_ps(load_half(at + half * kHalfBytes));
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i *>(at + half * 16));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
 template <typename Format, size_t kRows>
 inline void multiply_tile(const GemmWeights &weights, size_t panel, const TileRows &rows,
                           size_t n_columns) {
   const uint8_t *line = weights.values + panel * weights.panel_bytes;
-  const float *weight_scales = weights.scales + panel * weights.scale_panel_stride;
+  const uint8_t *weight_scales = weights.scales + panel * weights.scale_panel_bytes;
   __m256 acc[2][kRows];
   for (size_t r = 0; r < kRows; ++r) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
   for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
@@ -148,7 +154,7 @@ inline void multiply_tile(const GemmWeights &weights, size_t panel, const TileRo
     line += (last - first + Format::kLineDepths - 1) / Format::kLineDepths * kLineBytes;
     for (size_t half = 0; half < 2; ++half) {
       const __m256 weight_scale =
-          _mm256_loadu_ps(weight_scales + g * weights.scale_group_stride + half * kHalfLanes);
+          load_scales(weights.has_bf16_scales, weight_scales + g * weights.scale_group_bytes, half);
       for (size_t r = 0; r < kRows; ++r) {
         const __m256 scale = _mm256_mul_ps(weight_scale, _mm256_set1_ps(rows.scales[r][g]));
         acc[half][r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[half][r]), scale, acc[half][r]);

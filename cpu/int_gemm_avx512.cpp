@@ -72,11 +72,17 @@ struct TileRows {
   float *y[kMaxRows];
 };
 
+inline __m512 load_scales(bool has_bf16, const uint8_t *at) {
+  if (!has_bf16) return _mm512_loadu_ps(at);
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(at));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
 template <typename Format, size_t kRows>
 inline void multiply_tile(const GemmWeights &weights, size_t panel, const TileRows &rows,
                           __mmask16 columns) {
   const uint8_t *line = weights.values + panel * weights.panel_bytes;
-  const float *weight_scales = weights.scales + panel * weights.scale_panel_stride;
+  const uint8_t *weight_scales = weights.scales + panel * weights.scale_panel_bytes;
   __m512 acc[kRows];
   for (size_t r = 0; r < kRows; ++r) acc[r] = _mm512_setzero_ps();
   for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
@@ -90,7 +96,8 @@ inline void multiply_tile(const GemmWeights &weights, size_t panel, const TileRo
       _mm_prefetch(reinterpret_cast<const char *>(line + kPrefetchBytes), _MM_HINT_T0);
       Format::template add_line<kRows>(_mm512_loadu_si512(line), rows.q, d, dots);
     }
-    const __m512 weight_scale = _mm512_loadu_ps(weight_scales + g * weights.scale_group_stride);
+    const __m512 weight_scale =
+        load_scales(weights.has_bf16_scales, weight_scales + g * weights.scale_group_bytes);
     for (size_t r = 0; r < kRows; ++r) {
       const __m512 scale = _mm512_mul_ps(weight_scale, _mm512_set1_ps(rows.scales[r][g]));
       acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), scale, acc[r]);

@@ -27,14 +27,15 @@ namespace colibri::cpu {
 //   tree sum      over n values x[i]: lane l (0..15) adds x[l], x[l+16], .. ascending, starting
 //                 from 0; then lanes are added pairwise: l with l+8, then l+4, l+2, l+1.
 
-// Panels of 16 columns: lib/backend/weight_layout.h.
+// Panels of 16 columns: lib/base/weight_layout.h.
 struct GemmWeights {
   const uint8_t *values;  // panel 0, 64-byte aligned
   size_t panel_bytes;
-  const float *scales;        // panel 0: [group][16]; nullptr for plain formats
-  size_t scale_panel_stride;  // floats from panel to panel
-  // Floats from group to group: 16, or 0 if one scale serves the whole depth.
-  size_t scale_group_stride;
+  const uint8_t *scales;  // panel 0: [group][16] float32 or BF16; nullptr for plain formats
+  size_t scale_panel_bytes;
+  // Bytes from group to group; 0 if one scale serves the whole depth.
+  size_t scale_group_bytes;
+  bool has_bf16_scales;
   size_t depth;
   size_t group;  // depths per group; 0 for plain formats
 };

@@ -12,13 +12,14 @@ namespace {
 
 GemmWeights gemm_weights(const PackedMatrix &matrix) {
   const WeightLayout &layout = matrix.layout;
-  const size_t n_groups = layout.scale_groups();
   GemmWeights weights = {};
   weights.values = matrix.values;
   weights.panel_bytes = layout.panel_bytes();
   weights.scales = matrix.scales();
-  weights.scale_panel_stride = n_groups * kPanelColumns;
-  weights.scale_group_stride = layout.has_row_scale ? 0 : kPanelColumns;
+  weights.scale_panel_bytes = layout.scale_panel_bytes();
+  weights.scale_group_bytes =
+      layout.has_row_scale ? 0 : kPanelColumns * scale_type_bytes(layout.scale_type);
+  weights.has_bf16_scales = layout.scale_type == ScaleType::kBF16;
   weights.depth = layout.depth;
   weights.group = layout.group;
   return weights;

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/backend/weight_layout.h"
+#include "lib/base/weight_layout.h"
 
 namespace colibri {
 

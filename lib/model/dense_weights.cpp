@@ -253,10 +253,9 @@ class UnitLoader {
     std::memcpy(place + first_panel * whole.panel_bytes(), staging->packed.data(),
                 layout.n_panels() * layout.panel_bytes());
     if (!whole.has_scales()) return;
-    const size_t scale_panel_bytes = whole.scale_groups() * kPanelColumns * sizeof(float);
-    std::memcpy(place + whole.scale_offset() + first_panel * scale_panel_bytes,
+    std::memcpy(place + whole.scale_offset() + first_panel * whole.scale_panel_bytes(),
                 staging->packed.data() + layout.scale_offset(),
-                layout.n_panels() * scale_panel_bytes);
+                layout.n_panels() * whole.scale_panel_bytes());
   }
 
   // Key parts, transposed, and the value parts that have no stored form of their own.

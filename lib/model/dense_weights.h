@@ -14,9 +14,9 @@
 #include <functional>
 #include <vector>
 
-#include "lib/backend/weight_layout.h"
 #include "lib/base/buffer.h"
 #include "lib/base/parallel.h"
+#include "lib/base/weight_layout.h"
 #include "lib/snapshot/snapshot.h"
 
 namespace colibri {

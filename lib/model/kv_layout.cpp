@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "lib/backend/weight_layout.h"
+#include "lib/base/weight_layout.h"
 
 namespace colibri {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/backend/weight_layout.h"
 #include "lib/base/status.h"
+#include "lib/base/weight_layout.h"
 #include "lib/snapshot/weight_source.h"
 
 namespace colibri {

@@ -51,7 +51,7 @@ void run(const KernelSet &set, const MatrixTask &task) {
   multiply_panels(set, task, n_panels / 3, n_panels - n_panels / 3);
 }
 
-void compare_sets(const WeightLayout &layout, size_t n_rows) {
+void compare_layout(const WeightLayout &layout, size_t n_rows) {
   std::mt19937 random(7);
   const TestMatrix matrix(layout, random);
   TestRows rows(n_rows, layout.depth, 0, random);
@@ -65,6 +65,14 @@ void compare_sets(const WeightLayout &layout, size_t n_rows) {
     REQUIRE(are_same(got.y.data(), expected.y.data(), got.y.size()));
     REQUIRE(got.gaps_are_untouched());
   }
+}
+
+// Both kinds of scales where there are scales.
+void compare_sets(WeightLayout layout, size_t n_rows) {
+  compare_layout(layout, n_rows);
+  if (!layout.is_integer()) return;
+  layout.scale_type = ScaleType::kBF16;
+  compare_layout(layout, n_rows);
 }
 
 }  // namespace

@@ -50,11 +50,15 @@ void compare_sets(const TestMatrix &matrix, TestRows &rows) {
   }
 }
 
-void compare_sets(const WeightLayout &layout, size_t n_rows) {
-  std::mt19937 random(11);
-  const TestMatrix matrix(layout, random);
-  TestRows rows(n_rows, layout.depth, layout.group, random);
-  compare_sets(matrix, rows);
+// Both kinds of scales.
+void compare_sets(WeightLayout layout, size_t n_rows) {
+  for (const ScaleType scale_type : {ScaleType::kF32, ScaleType::kBF16}) {
+    layout.scale_type = scale_type;
+    std::mt19937 random(11);
+    const TestMatrix matrix(layout, random);
+    TestRows rows(n_rows, layout.depth, layout.group, random);
+    compare_sets(matrix, rows);
+  }
 }
 
 }  // namespace

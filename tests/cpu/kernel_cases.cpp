@@ -88,7 +88,10 @@ TestMatrix::TestMatrix(const WeightLayout &matrix_layout, std::mt19937 &random)
     }
   }
   std::uniform_real_distribution<float> scale(0.001f, 0.02f);
-  for (float &value : scales) value = scale(random);
+  for (float &value : scales) {
+    value = scale(random);
+    if (layout.scale_type == ScaleType::kBF16) value = bf16_to_float(float_to_bf16(value));
+  }
   pack_matrix(layout, {values.data(), scales.data(), 0}, packed.data());
 }
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "lib/backend/weight_layout.h"
 #include "lib/base/number_formats.h"
+#include "lib/base/weight_layout.h"
 
 namespace colibri::test {
 
@@ -52,7 +52,9 @@ inline float packed_weight(const PackedMatrix &matrix, uint64_t column, uint64_t
   const uint64_t n_groups =
       layout.has_row_scale ? 1 : (uint64_t{layout.depth} + layout.group - 1) / layout.group;
   const uint64_t group = layout.has_row_scale ? 0 : depth / layout.group;
-  return value * matrix.scales()[(panel * n_groups + group) * 16 + c];
+  float scale;  // stored matrices have float32 scales
+  std::memcpy(&scale, matrix.scales() + ((panel * n_groups + group) * 16 + c) * 4, sizeof scale);
+  return value * scale;
 }
 
 }  // namespace colibri::test

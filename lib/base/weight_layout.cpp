@@ -4,7 +4,7 @@
 // of every expert that comes from disk, so whole lines are made with 32-bit words; everything else
 // is plain.
 
-#include "lib/backend/weight_layout.h"
+#include "lib/base/weight_layout.h"
 
 #include <algorithm>
 #include <cstring>
@@ -150,6 +150,18 @@ size_t source_scale_index(const WeightLayout &layout, size_t row, size_t group) 
   return scale_row * layout.scale_groups() + group;
 }
 
+// Writes the scales of one panel and group; returns the end.
+uint8_t *store_scales(ScaleType type, const float *lanes, uint8_t *destination) {
+  if (type == ScaleType::kF32) {
+    std::memcpy(destination, lanes, kPanelColumns * sizeof(float));
+  } else {
+    uint16_t halves[kPanelColumns];
+    for (size_t c = 0; c < kPanelColumns; ++c) halves[c] = float_to_bf16(lanes[c]);
+    std::memcpy(destination, halves, sizeof halves);
+  }
+  return destination + kPanelColumns * scale_type_bytes(type);
+}
+
 void pack_scales(const WeightLayout &layout, const RowMajorMatrix &source, uint8_t *destination) {
   const size_t n_groups = layout.scale_groups();
   for (size_t panel = 0; panel < layout.n_panels(); ++panel) {
@@ -161,9 +173,43 @@ void pack_scales(const WeightLayout &layout, const RowMajorMatrix &source, uint8
         const size_t index = source_scale_index(layout, source.first_row + column, g);
         std::memcpy(&lanes[c], reinterpret_cast<const uint8_t *>(source.scales) + 4 * index, 4);
       }
-      std::memcpy(destination + (panel * n_groups + g) * sizeof lanes, lanes, sizeof lanes);
+      destination = store_scales(layout.scale_type, lanes, destination);
     }
   }
+}
+
+template <typename T>
+T load(const uint8_t *array, size_t element) {
+  T value;
+  std::memcpy(&value, array + element * sizeof(T), sizeof value);
+  return value;
+}
+
+// Place of a lane's byte at depth d in an integer panel whose lines hold `line_depths` depths.
+size_t byte_in_line(size_t d, size_t line_depths, size_t lane) {
+  return d / line_depths * kLineBytes + 4 * lane + d % 4;
+}
+
+// Weight of one lane at depth d, before its scale.
+float decode(WeightFormat format, const uint8_t *panel, size_t d, size_t lane) {
+  const size_t element = d * kPanelColumns + lane;
+  switch (format) {
+    case WeightFormat::kF32:
+      return load<float>(panel, element);
+    case WeightFormat::kBF16:
+      return bf16_to_float(load<uint16_t>(panel, element));
+    case WeightFormat::kF16:
+      return f16_to_float(load<uint16_t>(panel, element));
+    case WeightFormat::kFp8:
+      return fp8_e4m3_to_float(panel[element]);
+    case WeightFormat::kInt8:
+      return static_cast<float>(panel[byte_in_line(d, kInt8LineDepths, lane)] - kInt8Zero);
+    case WeightFormat::kInt4: {
+      const int byte = panel[byte_in_line(d, kInt4LineDepths, lane)];
+      return static_cast<float>((d % kInt4LineDepths < 4 ? byte & 15 : byte >> 4) - kInt4Zero);
+    }
+  }
+  return 0.0f;
 }
 
 }  // namespace
@@ -186,6 +232,10 @@ const char *weight_format_name(WeightFormat format) noexcept {
   return "unknown";
 }
 
+const char *scale_type_name(ScaleType type) noexcept {
+  return type == ScaleType::kBF16 ? "bf16" : "f32";
+}
+
 size_t WeightLayout::panel_bytes() const noexcept {
   switch (format) {
     case WeightFormat::kInt8:
@@ -206,8 +256,12 @@ size_t WeightLayout::scale_offset() const noexcept {
   return divide_up(n_panels() * panel_bytes(), kLineBytes) * kLineBytes;
 }
 
+size_t WeightLayout::scale_panel_bytes() const noexcept {
+  return scale_groups() * kPanelColumns * scale_type_bytes(scale_type);
+}
+
 size_t WeightLayout::total_bytes() const noexcept {
-  return scale_offset() + n_panels() * scale_groups() * kPanelColumns * sizeof(float);
+  return scale_offset() + divide_up(n_panels() * scale_panel_bytes(), kLineBytes) * kLineBytes;
 }
 
 void pack_matrix(const WeightLayout &layout, const RowMajorMatrix &source,
@@ -219,7 +273,28 @@ void pack_matrix(const WeightLayout &layout, const RowMajorMatrix &source,
   }
   const size_t values_bytes = layout.n_panels() * panel_bytes;
   std::memset(destination + values_bytes, 0, layout.scale_offset() - values_bytes);
-  if (layout.has_scales()) pack_scales(layout, source, destination + layout.scale_offset());
+  if (!layout.has_scales()) return;
+  uint8_t *scales = destination + layout.scale_offset();
+  pack_scales(layout, source, scales);
+  const size_t scales_bytes = layout.n_panels() * layout.scale_panel_bytes();
+  std::memset(scales + scales_bytes, 0,
+              layout.total_bytes() - layout.scale_offset() - scales_bytes);
+}
+
+float unpack_weight(const PackedMatrix &matrix, size_t column, size_t depth) noexcept {
+  const WeightLayout &layout = matrix.layout;
+  const size_t panel = column / kPanelColumns;
+  const size_t lane = column % kPanelColumns;
+  const float code =
+      decode(layout.format, matrix.values + panel * layout.panel_bytes(), depth, lane);
+  if (!layout.has_scales()) return code;
+  const size_t group = layout.has_row_scale ? 0 : depth / layout.group;
+  const uint8_t *scales = matrix.scales() + panel * layout.scale_panel_bytes();
+  const size_t index = group * kPanelColumns + lane;
+  const float scale = layout.scale_type == ScaleType::kBF16
+                          ? bf16_to_float(load<uint16_t>(scales, index))
+                          : load<float>(scales, index);
+  return code * scale;
 }
 
 }  // namespace colibri

@@ -18,6 +18,15 @@ enum class WeightFormat : uint8_t { kF32, kBF16, kF16, kFp8, kInt8, kInt4 };
 // "f32", "bf16", "f16", "fp8", "int8", "int4".
 const char *weight_format_name(WeightFormat format) noexcept;
 
+// Number format of scales. BF16 is what colibri_convert() writes: 3 % of an INT4 matrix in groups of
+// 64 instead of 6 %, and codes are chosen for the rounded scale, so that rounding it costs nothing
+// measurable (docs/accuracy.md). F32 keeps the scales of others as they are.
+enum class ScaleType : uint8_t { kF32, kBF16 };
+const char *scale_type_name(ScaleType type) noexcept;  // "f32", "bf16"
+constexpr size_t scale_type_bytes(ScaleType type) noexcept {
+  return type == ScaleType::kBF16 ? 2 : 4;
+}
+
 constexpr size_t kPanelColumns = 16;
 // Depths per activation scale when the weights have one scale for the whole row.
 constexpr uint32_t kRowScaleActivationGroup = 64;
@@ -33,8 +42,9 @@ constexpr uint32_t kRowScaleActivationGroup = 64;
 //
 // Depth is padded to whole lines (INT8: 4, INT4: 8) and columns to whole panels with zero weights
 // (128, 8). Scales (FP8, INT8, INT4) stand behind the values of all panels at the next multiple of
-// 64 bytes: float32 [panel][scale group][16]. A scale group is `group` depths, or the whole depth
-// if has_row_scale.
+// 64 bytes: [panel][scale group][16] of scale_type, padded to a multiple of 64 bytes. A scale group
+// is `group` depths, or the whole depth if has_row_scale. docs/formats.md has the same for readers
+// of files.
 struct WeightLayout {
   WeightFormat format = WeightFormat::kF32;
   uint32_t columns = 0;  // outputs
@@ -42,16 +52,19 @@ struct WeightLayout {
   uint32_t group = 0;    // depths per group: FP8 128; INT4/INT8 a multiple of 16; plain 0
   // INT4/INT8: one scale per column; `group` is then only the group of the activations.
   bool has_row_scale = false;
+  ScaleType scale_type = ScaleType::kF32;  // FP8: always kF32
 
+  bool operator==(const WeightLayout &) const = default;
   bool is_integer() const noexcept {
     return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
   }
   bool has_scales() const noexcept { return is_integer() || format == WeightFormat::kFp8; }
   size_t n_panels() const noexcept { return (columns + kPanelColumns - 1) / kPanelColumns; }
-  size_t panel_bytes() const noexcept;   // values of one panel
-  size_t scale_groups() const noexcept;  // per column; 0 for plain formats
-  size_t scale_offset() const noexcept;  // from the start of the matrix
-  size_t total_bytes() const noexcept;   // values and scales, a multiple of 64
+  size_t panel_bytes() const noexcept;        // values of one panel
+  size_t scale_groups() const noexcept;       // per column; 0 for plain formats
+  size_t scale_panel_bytes() const noexcept;  // scales of one panel
+  size_t scale_offset() const noexcept;       // from the start of the matrix
+  size_t total_bytes() const noexcept;        // values and scales, a multiple of 64
 };
 
 // A packed matrix in memory. A view: owns nothing.
@@ -59,14 +72,14 @@ struct PackedMatrix {
   WeightLayout layout;
   const uint8_t *values = nullptr;  // 64-byte aligned; scales at values + layout.scale_offset()
 
-  const float *scales() const noexcept {
-    return layout.has_scales() ? reinterpret_cast<const float *>(values + layout.scale_offset())
-                               : nullptr;
+  // Of layout.scale_type; nullptr for plain formats.
+  const uint8_t *scales() const noexcept {
+    return layout.has_scales() ? values + layout.scale_offset() : nullptr;
   }
 };
 
 // Row-major source of packing, as checkpoints store it (rows are outputs). INT4 rows are
-// ceil(depth/2) bytes, low nibble = even column, value + 8. INT8 is signed. FP8 scales: float32
+// ceil(depth/2) bytes, low nibble = even depth, value + 8. INT8 is signed. FP8 scales: float32
 // [ceil(rows_of_tensor/128)][ceil(depth/128)], already widened. Both pointers are those of the
 // whole tensor and may have any alignment.
 struct RowMajorMatrix {
@@ -76,9 +89,12 @@ struct RowMajorMatrix {
 };
 
 // Writes layout.total_bytes() bytes at `destination` (64-byte aligned), padding included; the
-// scales of padding columns are 0. Tensor row first_row + c becomes column c. All inputs are valid
-// by contract.
+// scales of padding columns are 0. Tensor row first_row + c becomes column c. Scales of a layout
+// with BF16 scales must be exact in BF16. All inputs are valid by contract.
 void pack_matrix(const WeightLayout &layout, const RowMajorMatrix &source,
                  uint8_t *destination) noexcept;
+
+// The weight of one column at one depth as float32: float(q) * scale rounded, or the widened value.
+float unpack_weight(const PackedMatrix &matrix, size_t column, size_t depth) noexcept;
 
 }  // namespace colibri

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The packed form against the formulas of lib/backend/weight_layout.h, written down once more and
+// The packed form against the formulas of lib/base/weight_layout.h, written down once more and
 // plainly.
 
-#include "lib/backend/weight_layout.h"
+#include "lib/base/weight_layout.h"
 
+#include <bit>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -38,7 +39,7 @@ struct Tensor {
         scales(n_scales(layout)) {
     std::mt19937 random(layout.columns * 131 + layout.depth);
     for (uint8_t &byte : values) byte = static_cast<uint8_t>(random());
-    for (float &scale : scales) scale = static_cast<float>(random() % 1000) / 8.0f;
+    for (float &scale : scales) scale = static_cast<float>(random() % 256) / 8.0f;
   }
   size_t n_scales(const WeightLayout &layout) const {
     const size_t rows = layout.format == WeightFormat::kFp8 ? (n_rows + 127) / 128 : n_rows;
@@ -92,10 +93,15 @@ void check_scales(const WeightLayout &layout, const Tensor &tensor, size_t first
   const size_t n_groups = layout.scale_groups();
   for (size_t c = 0; c < layout.n_panels() * 16; ++c) {
     for (size_t g = 0; g < n_groups; ++g) {
-      float got;
-      std::memcpy(&got,
-                  packed + layout.scale_offset() + (((c / 16) * n_groups + g) * 16 + c % 16) * 4,
-                  sizeof got);
+      const size_t index = ((c / 16) * n_groups + g) * 16 + c % 16;
+      const uint8_t *scales = packed + layout.scale_offset();
+      uint32_t bits = 0;
+      if (layout.scale_type == colibri::ScaleType::kF32) {
+        std::memcpy(&bits, scales + index * 4, 4);
+      } else {
+        bits = static_cast<uint32_t>(scales[2 * index] | scales[2 * index + 1] << 8) << 16;
+      }
+      const float got = std::bit_cast<float>(bits);
       const size_t row = first_row + c;
       const size_t scale_row = layout.format == WeightFormat::kFp8 ? row / 128 : row;
       REQUIRE(got == (c < layout.columns ? tensor.scales[scale_row * n_groups + g] : 0.0f));
@@ -171,6 +177,50 @@ TEST_CASE("one scale per row is one scale group") {
   }
 }
 
+TEST_CASE("scales may be BF16, at half the bytes") {
+  WeightLayout layout;
+  layout.group = 32;
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+    for (const bool has_row_scale : {false, true}) {
+      layout.format = format;
+      layout.has_row_scale = has_row_scale;
+      layout.scale_type = colibri::ScaleType::kBF16;
+      for (const uint32_t columns : kSizes) {
+        layout.columns = columns;
+        layout.depth = 100;
+        check_layout(layout, 3);
+        REQUIRE(layout.scale_panel_bytes() == layout.scale_groups() * 32);
+      }
+    }
+  }
+}
+
+TEST_CASE("a weight is read back as its value times its scale, rounded once") {
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+    for (const colibri::ScaleType type : {colibri::ScaleType::kF32, colibri::ScaleType::kBF16}) {
+      WeightLayout layout;
+      layout.format = format;
+      layout.columns = 21;
+      layout.depth = 45;
+      layout.group = 16;
+      layout.scale_type = type;
+      const Tensor tensor(layout, 0);
+      GuardedArray<uint8_t> packed(layout.total_bytes());
+      pack_matrix(layout, {tensor.values.data(), tensor.scales.data(), 0}, packed.data());
+      for (size_t c = 0; c < layout.columns; ++c) {
+        for (size_t d = 0; d < layout.depth; ++d) {
+          const uint8_t *row = &tensor.values[c * row_bytes(layout)];
+          const int code = format == WeightFormat::kInt8
+                               ? static_cast<int8_t>(row[d])
+                               : (d % 2 == 0 ? row[d / 2] & 15 : row[d / 2] >> 4) - 8;
+          REQUIRE(colibri::unpack_weight({layout, packed.data()}, c, d) ==
+                  static_cast<float>(code) * tensor.scales[c * layout.scale_groups() + d / 16]);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("formats have names for messages and files") {
   REQUIRE(weight_format_name(WeightFormat::kF32) == std::string("f32"));
   REQUIRE(weight_format_name(WeightFormat::kBF16) == std::string("bf16"));
@@ -178,4 +228,6 @@ TEST_CASE("formats have names for messages and files") {
   REQUIRE(weight_format_name(WeightFormat::kFp8) == std::string("fp8"));
   REQUIRE(weight_format_name(WeightFormat::kInt8) == std::string("int8"));
   REQUIRE(weight_format_name(WeightFormat::kInt4) == std::string("int4"));
+  REQUIRE(scale_type_name(colibri::ScaleType::kF32) == std::string("f32"));
+  REQUIRE(scale_type_name(colibri::ScaleType::kBF16) == std::string("bf16"));
 }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writing of files and folders: positional writes, syncing, the steps of an atomic publication. As
+// with file.h, the OS calls stand in file_writer_posix.cpp. Everything throws Error(kIo) with the
+// path, the numbers and the system's reason; a full disk says so and how many bytes were wanted.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "lib/base/status.h"
+
+namespace colibri {
+
+// A regular file open for writing. Writes of different ranges may run in several threads at once.
+class FileWriter {
+ public:
+  // Opens `path` (close-on-exec), made if it is absent, never cut; an existing link is refused.
+  static std::unique_ptr<FileWriter> open(const std::string &path);
+  ~FileWriter();
+  FileWriter(const FileWriter &) = delete;
+  FileWriter &operator=(const FileWriter &) = delete;
+
+  void write_at(uint64_t offset, std::span<const uint8_t> bytes);
+  // What was written survives a loss of power once this returns.
+  void sync();
+  uint64_t size() const;
+  void resize(uint64_t bytes);  // cuts, or extends with zeros
+  const std::string &path() const noexcept { return path_; }
+
+ private:
+  FileWriter(std::string path, int descriptor) noexcept;
+  std::string path_;
+  int descriptor_;
+};
+
+// Makes one folder; its parent must exist. An existing folder is fine.
+void make_directory(const std::string &path);
+// The names in a folder survive a loss of power once this returns.
+void sync_directory(const std::string &path);
+// Renames; kArgument if `to` exists (also as an empty folder). On the same file system only.
+void rename_new(const std::string &from, const std::string &to);
+void remove_file(const std::string &path);       // absent: fine
+void remove_directory(const std::string &path);  // empty ones only; absent: fine
+// Bytes that an ordinary user may still write on the file system that holds `path`.
+uint64_t free_disk_bytes(const std::string &path);
+// True if both paths name the same existing file or folder.
+bool is_same_file(const std::string &a, const std::string &b) noexcept;
+
+// An advisory lock on a file of its own (made if absent), so that two processes never write one
+// folder. Ends with the object or the process, kill -9 included.
+class FileLock {
+ public:
+  // Throws Error(kBusy) if another process or object holds it.
+  explicit FileLock(const std::string &path);
+  ~FileLock();
+  FileLock(const FileLock &) = delete;
+  FileLock &operator=(const FileLock &) = delete;
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace colibri
