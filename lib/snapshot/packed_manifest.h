@@ -14,6 +14,7 @@
 //    "tensors": {"name": [index into layouts or -1, "16 hex digits"], ..}}
 //
 // A part with one scale per column has "group": 0. Plain parts have neither "group" nor "scales".
+// A layout of form "heads" has "heads": N beside it. Members that are not listed here are ignored.
 
 #pragma once
 
@@ -77,10 +78,10 @@ struct PackedManifest {
   uint64_t source_identity = 0;
   std::string model_type;
   PackedOptions options;
-  std::map<std::string, FormatBytes> counts;                // by weight_format_name()
-  std::vector<std::pair<std::string, uint64_t>> files;      // side files and their checksums
+  std::map<std::string, FormatBytes> counts;            // by weight_format_name()
+  std::vector<std::pair<std::string, uint64_t>> files;  // side files and their checksums
   std::vector<PackedLayout> layouts;
-  std::vector<PackedTensor> tensors;                        // in the order of the shard
+  std::vector<PackedTensor> tensors;  // in the order of the shard
 };
 
 // The JSON text. The length depends on names and sizes alone, not on checksums, so that room can be
