@@ -12,7 +12,7 @@ export LC_ALL=C.UTF-8
 export HOME="${HOME:-/tmp}"
 
 readonly build_packages="cmake ninja-build g++ pkg-config libtbb-dev nlohmann-json3-dev \
-libpcre2-dev libutf8proc-dev libcli11-dev"
+libpcre2-dev libutf8proc-dev libxxhash-dev libcli11-dev"
 readonly test_packages="catch2 python3 clang-format clang-tidy"
 readonly build_dir="${COLIBRI_BUILD_DIR:-build}"
 readonly jobs="${COLIBRI_JOBS:-$(nproc)}"

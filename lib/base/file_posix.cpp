@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lib/base/descriptor.h"
 #include "lib/base/file.h"
 
 namespace colibri {
@@ -22,39 +23,6 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{1}
                                << 30;  // one pread of 2 GiB or more is cut by Linux anyway
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) noexcept : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(Descriptor &&other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor(const Descriptor &) = delete;
-  Descriptor &operator=(const Descriptor &) = delete;
-  int number() const noexcept { return number_; }
-
- private:
-  int number_;
-};
-
-// strerror_r has two forms; overloads pick the text out of either.
-[[maybe_unused]] const char *error_text(int result, const char *buffer) noexcept {
-  return result == 0 ? buffer : "unknown error";
-}
-[[maybe_unused]] const char *error_text(const char *result, const char *) noexcept {
-  return result;
-}
-
-// The text of an errno value, in place: read_at may not allocate.
-struct ErrorText {
-  explicit ErrorText(int error) noexcept {
-    buffer[0] = '\0';
-    text = error_text(strerror_r(error, buffer, sizeof(buffer)), buffer);
-  }
-  char buffer[96];
-  const char *text;
-};
 
 bool is_absent(int error) noexcept {
   return error == ENOENT || error == ENOTDIR;
@@ -156,29 +124,13 @@ size_t trimmed_length(const std::string &path) noexcept {
   return length;
 }
 
-// The host has closed standard streams. Whoever reads or reopens their numbers must not meet the
-// weights of a model there.
-int move_above_standard_streams(int number, const std::string &path) {
-  const int higher = fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  const int error = errno;
-  close(number);
-  if (higher < 0) throw_open_error("file", path, error);
-  return higher;
-}
-
 }  // namespace
 
 std::unique_ptr<Reader> open_file(const std::string &path) {
-  if (has_nul(path)) throw_open_error("file", path, ENOENT);
-  int number = -1;
-  do {
-    number = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  } while (number < 0 && errno == EINTR);
-  if (number < 0) throw_open_error("file", path, errno);
-  if (number <= STDERR_FILENO) number = move_above_standard_streams(number, path);
-  Descriptor descriptor(number);
+  Descriptor descriptor = open_descriptor(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!descriptor.is_open()) throw_open_error("file", path, errno);
   struct stat facts;
-  if (fstat(number, &facts) != 0) throw_open_error("file", path, errno);
+  if (fstat(descriptor.number(), &facts) != 0) throw_open_error("file", path, errno);
   if (!S_ISREG(facts.st_mode)) {
     throw_error(StatusCode::kIo, "'%s' is not a regular file (mode 0%o); give the path of a file",
                 path.c_str(), static_cast<unsigned>(facts.st_mode));

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "lib/base/descriptor.h"
 #include "lib/base/status.h"
 
 namespace colibri {
@@ -21,21 +22,22 @@ class FileWriter {
  public:
   // Opens `path` (close-on-exec), made if it is absent, never cut; an existing link is refused.
   static std::unique_ptr<FileWriter> open(const std::string &path);
-  ~FileWriter();
-  FileWriter(const FileWriter &) = delete;
-  FileWriter &operator=(const FileWriter &) = delete;
 
   void write_at(uint64_t offset, std::span<const uint8_t> bytes);
   // What was written survives a loss of power once this returns.
   void sync();
   uint64_t size() const;
-  void resize(uint64_t bytes);  // cuts, or extends with zeros
+  uint64_t disk_bytes() const;  // that it takes on the disk: holes take none
+  void resize(uint64_t bytes);  // cuts, or extends with a hole of zeros
+  // After sync(): what is read next comes from the disk and not from memory, where the system
+  // allows. A hint; cannot fail.
+  void forget_cached() noexcept;
   const std::string &path() const noexcept { return path_; }
 
  private:
-  FileWriter(std::string path, int descriptor) noexcept;
+  FileWriter(std::string path, Descriptor descriptor) noexcept;
   std::string path_;
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 // Makes one folder; its parent must exist. An existing folder is fine.
@@ -62,7 +64,7 @@ class FileLock {
   FileLock &operator=(const FileLock &) = delete;
 
  private:
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 }  // namespace colibri

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-LIB = ["base", "snapshot", "tokenizer", "backend", "residency", "model", "runtime", "capi"]
+LIB = ["base", "snapshot", "tokenizer", "backend", "residency", "convert", "model", "runtime", "capi"]
 
 # Folder to the folders of ours that it may include, itself left out.
 ALLOWED = {
@@ -18,6 +18,7 @@ ALLOWED = {
     "lib/backend": ["lib/base"],
     "cpu": ["lib/backend", "lib/base"],
     "lib/residency": ["lib/base", "lib/snapshot", "lib/backend"],
+    "lib/convert": ["lib/base", "lib/snapshot", "lib/residency"],
     "lib/model": ["lib/base", "lib/snapshot", "lib/backend", "lib/residency"],
     "lib/runtime": ["lib/base", "lib/backend", "lib/residency", "lib/model", "lib/tokenizer"],
     "lib/capi": ["include/colibri"] + ["lib/" + name for name in LIB],
@@ -34,12 +35,13 @@ EXTRA_EDGES = {"lib/capi/backends.cpp": ["cpu"]}
 INSIDE_TESTS = {"budget_test.cpp", "guard_test.cpp", "handles_test.cpp", "sized_struct_test.cpp"}
 
 # Fixtures that several folders of tests use, beside tests/support.
-SHARED_FIXTURES = {"tests/golden/engine.h", "tests/base/allocation_counter.h"}
+SHARED_FIXTURES = {"tests/golden/engine.h", "tests/base/allocation_counter.h", "tests/base/temporary_folder.h"}
 
 # Outside libraries and the only files that may include them.
 LIBRARIES = [
     (r"nlohmann/", r"lib/snapshot/json[a-z_]*\.cpp"),
     (r"(oneapi/)?tbb/", r"lib/base/parallel\.cpp"),
+    (r"xxhash\.h", r"lib/base/checksum\.cpp"),
     (r"(pcre2|utf8proc)\.h", r"(lib|tests)/tokenizer/.*"),
     (r"catch2/", r"tests/support/catch(_main)?\.(h|cpp)"),
     (r"CLI/", r"examples/colibri/.*"),
