@@ -6,7 +6,7 @@
 // head the key part transposed (latent outputs, nope inputs) and the value part as it is (value
 // outputs, latent inputs). The transposed part cannot keep integer or FP8 scales, which run along
 // the other axis, so it is stored as float of the width that is exact: BF16 or F16 if the
-// checkpoint has that, else F32.
+// checkpoint has that, else F32. A packed snapshot may have the halves in any format.
 
 #pragma once
 
@@ -43,7 +43,8 @@ class DenseWeights {
   DenseWeights() = default;
   // Reads and packs everything. `progress(done, total)` in bytes of the buffer, on this thread;
   // false stops with Error(kCancelled). Throws Error: kIo, kMemory. Beside the buffer it needs
-  // kLoadSliceBytes of staging per thread, and float copies of one kv_b_proj per thread.
+  // kLoadSliceBytes of staging per thread, and float copies of one kv_b_proj per thread; packed
+  // tensors are read to their place and need neither.
   void load(const Snapshot &snapshot, ThreadPool &threads,
             const std::function<bool(uint64_t, uint64_t)> &progress);
 

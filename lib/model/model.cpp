@@ -12,6 +12,7 @@
 #include "lib/model/dense_weights.h"
 #include "lib/model/forward.h"
 #include "lib/model/workspace.h"
+#include "lib/residency/weight_packing.h"
 
 namespace colibri {
 namespace {
@@ -34,12 +35,16 @@ ScratchShape scratch_shape(const ModelConfig &config, uint32_t max_rows) {
 void check_experts(const ModelSources &sources) {
   for (const LayerSources &layer : sources.layers) {
     for (const ExpertSource &expert : layer.experts) {
-      if (expert.gate.format == expert.up.format && expert.gate.group == expert.up.group) continue;
-      throw_error(StatusCode::kUnsupported,
-                  "%s is stored as %s (group %u) but %s as %s (group %u); both must agree",
-                  expert.gate.name.c_str(), stored_format_name(expert.gate.format),
-                  expert.gate.group, expert.up.name.c_str(), stored_format_name(expert.up.format),
-                  expert.up.group);
+      const WeightLayout gate = packed_layout(expert.gate);
+      const WeightLayout up = packed_layout(expert.up);
+      if (gate == up) continue;
+      throw_error(
+          StatusCode::kUnsupported,
+          "gate %s is stored as %s (group %u, %s scales), up %s as %s (group %u, %s scales); "
+          "both must agree",
+          expert.gate.name.c_str(), describe_format(expert.gate).c_str(), gate.group,
+          scale_type_name(gate.scale_type), expert.up.name.c_str(),
+          describe_format(expert.up).c_str(), up.group, scale_type_name(up.scale_type));
     }
   }
 }

@@ -14,13 +14,14 @@ namespace {
 
 constexpr uint64_t kPlaceAlignment = 64;
 
-// Widest row that any product quantises: a whole activation row, or all heads' contexts side by
-// side.
+// Widest row that any product quantises: a whole activation row, or all heads' contexts or queries
+// side by side (a packed snapshot may have integer key halves).
 uint64_t widest_input(const ModelConfig &config) {
   const uint64_t heads_context = uint64_t{config.n_heads} * padded_depth(config.kv_latent);
+  const uint64_t heads_query = uint64_t{config.n_heads} * padded_depth(config.nope_width);
   const uint64_t shared = uint64_t{config.n_shared_experts} * config.expert_width;
   return std::max({padded_depth(config.width), padded_depth(config.query_latent), heads_context,
-                   padded_depth(uint64_t{config.n_heads} * config.value_width),
+                   heads_query, padded_depth(uint64_t{config.n_heads} * config.value_width),
                    padded_depth(config.dense_width), padded_depth(shared)});
 }
 

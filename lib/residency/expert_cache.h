@@ -45,7 +45,7 @@ class ExpertCache {
   static uint64_t packed_expert_bytes(const ExpertSource &source) noexcept;
   static uint64_t largest_packed_expert_bytes(const ModelSources &sources) noexcept;
   static uint64_t all_packed_experts_bytes(const ModelSources &sources) noexcept;
-  // Read buffers of the loader threads.
+  // Read buffers of the loader threads; 0 if all experts are packed.
   static uint64_t staging_bytes(const ModelSources &sources, uint32_t n_loader_threads) noexcept;
 
   // The snapshot must outlive the cache. Throws Error: kMemory, kBudget (below the largest expert:

@@ -13,30 +13,8 @@
 #include "lib/base/float_mode.h"
 #include "lib/base/quiet_thread.h"
 #include "lib/residency/expert_layout.h"
-#include "lib/residency/weight_packing.h"
 
 namespace colibri {
-namespace {
-
-// The three matrices go to where view_expert() will look for them.
-Status load_expert(const TensorIndex &index, const ExpertLoader::Job &job,
-                   std::span<uint8_t> staging, uint64_t *read_bytes) noexcept {
-  if (packed_bytes(*job.source) > job.slot.size()) {
-    return make_status(StatusCode::kInternal, "expert of %s: %llu bytes for a slot of %zu",
-                       job.source->gate.name.c_str(),
-                       static_cast<unsigned long long>(packed_bytes(*job.source)), job.slot.size());
-  }
-  uint8_t *destination = job.slot.data();
-  for (const WeightSource *matrix : {&job.source->gate, &job.source->up, &job.source->down}) {
-    const Status status = load_packed(index, *matrix, staging, destination, read_bytes);
-    if (!status.is_ok()) return status;
-    destination += packed_layout(*matrix).total_bytes();
-  }
-  return Status();
-}
-
-}  // namespace
-
 ExpertLoader::ExpertLoader(const TensorIndex &index, uint32_t queue_capacity, Done done)
     : index_(index), done_(std::move(done)), ring_(queue_capacity) {}
 
@@ -94,7 +72,7 @@ void ExpertLoader::run(std::span<uint8_t> staging) noexcept {
   Job job;
   while (take_job(&job)) {
     uint64_t read_bytes = 0;
-    const Status status = load_expert(index_, job, staging, &read_bytes);
+    const Status status = load_expert(index_, *job.source, staging, job.slot, &read_bytes);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       --n_reading_;

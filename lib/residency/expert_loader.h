@@ -32,7 +32,7 @@ class ExpertLoader {
   using Done = std::function<void(uint32_t tag, const Status &status, uint64_t read_bytes)>;
 
   // At most queue_capacity jobs may wait at once. staging_bytes: of each thread, for its largest
-  // matrix. Throws Error(kMemory).
+  // matrix that is not packed; may be 0. Throws Error(kMemory).
   ExpertLoader(const TensorIndex &index, uint64_t staging_bytes, uint32_t n_threads,
                uint32_t queue_capacity, Done done);
   // Finishes reads that were begun, drops those that wait, joins the threads.

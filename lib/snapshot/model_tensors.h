@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which tensors a model needs, under which names and of which shapes: one table for loading,
-// planning and reports.
+// The tensors that a model needs, found and checked: one list for loading, planning and reports.
 
 #pragma once
 
@@ -12,17 +11,16 @@
 
 namespace colibri {
 
-// Finds every tensor that `config` needs. First a census over names alone: if anything is absent,
-// one Error(kIncomplete) names the number of absent tensors, their layers, the first of them in the
-// order of the model, the shards found and `missing_shards` (may be empty). Fused
-// expert tensors in the place of absent ones are Error(kUnsupported). Then shapes and formats, with
-// the errors of weight_source.h. Routed-expert tensors that no layer can use are
-// Error(kFormat); other tensors that are not needed are listed in ignored_tensors.
+// Finds every tensor that `config` needs. First a census over names alone (tensor_census.h), then
+// shapes and formats, with the errors of weight_source.h and packed_source.h. Each routed expert is
+// one packed tensor or three matrices; one that is both, and routed-expert tensors that no layer can
+// use, are Error(kFormat); other tensors that are not needed are listed in ignored_tensors.
 ModelSources resolve_model_tensors(const TensorIndex &index, const ModelConfig &config,
                                    const std::string &missing_shards);
 
-// Calls `visit` once for every tensor of the model, routed experts included, in the order of the
-// model. A tied embedding is visited once.
+// Calls `visit` once for every matrix and vector of the model, routed experts included, in the order
+// of the model. Those that share a packed tensor have its name. A tied embedding is visited once.
+// A source is valid during the call.
 void visit_sources(const ModelSources &sources,
                    const std::function<void(const WeightSource &)> &visit);
 

@@ -46,6 +46,14 @@ void collect_stop_texts(JsonValue value, std::vector<std::string> *texts) {
   if (text && !text->empty()) texts->emplace_back(*text);
 }
 
+bool has_coarse_scales(const WeightSource &source) {
+  const bool is_packed_row = source.format == StoredFormat::kPacked &&
+                             source.packed.format == WeightFormat::kInt4 &&
+                             source.packed.has_row_scale;
+  return (source.format == StoredFormat::kInt4Row || is_packed_row) &&
+         source.columns > kDefaultGroup;
+}
+
 std::vector<std::string> find_warnings(const ModelSources &sources) {
   std::vector<std::string> warnings;
   bool has_row_experts = false;
@@ -53,8 +61,7 @@ std::vector<std::string> find_warnings(const ModelSources &sources) {
   for (const LayerSources &layer : sources.layers) {
     for (const ExpertSource &expert : layer.experts) {
       for (const WeightSource *source : {&expert.gate, &expert.up, &expert.down}) {
-        has_row_experts |=
-            source->format == StoredFormat::kInt4Row && source->columns > kDefaultGroup;
+        has_row_experts |= has_coarse_scales(*source);
       }
     }
     if (layer.router_bias.is_present() && layer.router_bias.format != StoredFormat::kF32) {
@@ -120,7 +127,7 @@ void Snapshot::measure_experts() {
 std::map<std::string, FormatCount> Snapshot::format_histogram() const {
   std::map<std::string, FormatCount> histogram;
   visit_sources(sources_, [&](const WeightSource &source) {
-    FormatCount &count = histogram[stored_format_name(source.format)];
+    FormatCount &count = histogram[describe_format(source)];
     count.n_tensors += 1;
     count.bytes += source.stored_bytes();
   });

@@ -23,6 +23,20 @@ struct ExpertSource {
   WeightSource gate;  // [F, D]
   WeightSource up;    // [F, D]
   WeightSource down;  // [D, F]
+  // Packed: the whole tensor in which the three stand one after another, a multiple of
+  // kPackedAlignment bytes. Else absent.
+  TensorSpan slab;
+};
+
+// kv_b_proj as absorbed attention multiplies with it, packed: head after head, the key half
+// transposed, then the value half.
+struct KvHeadsSource {
+  std::string name;
+  uint32_t n_heads = 0;
+  WeightLayout key_up;    // of each head: kv_latent columns, nope_width depth
+  WeightLayout value_up;  // of each head: value_width columns, kv_latent depth
+  TensorSpan values;      // of all heads, without the padding of the tensor
+  bool is_present() const noexcept { return values.bytes != 0; }
 };
 
 // Every tensor of one layer. Fields that do not apply to the layer's kind are not present and have
@@ -36,8 +50,9 @@ struct LayerSources {
   WeightSource query_b;       // [H*(nope+rope), q_latent]
   WeightSource kv_a;          // [kv_latent+rope, D]
   WeightSource kv_a_norm;     // [kv_latent]
-  WeightSource kv_b;          // [H*(nope+value), kv_latent]
-  WeightSource output;        // [D, H*value]
+  WeightSource kv_b;          // [H*(nope+value), kv_latent]; or, in its place:
+  KvHeadsSource kv_heads;
+  WeightSource output;  // [D, H*value]
 
   WeightSource index_query;          // [index_heads*index_width, q_latent], wq_b
   WeightSource index_key;            // [index_width, D], wk
@@ -86,7 +101,8 @@ class Snapshot {
   const std::vector<int64_t> &stop_ids() const noexcept { return stop_ids_; }
   // eos_token texts of tokenizer_config.json that need a tokenizer to become ids.
   const std::vector<std::string> &stop_token_texts() const noexcept { return stop_token_texts_; }
-  // Format name to count and bytes over all tensors the model uses.
+  // describe_format() to number and bytes of all matrices and vectors that the model uses; the
+  // padding of packed tensors is not counted.
   std::map<std::string, FormatCount> format_histogram() const;
   // config.json as parsed, for reports.
   const JsonDocument &config_document() const noexcept { return config_document_; }

@@ -5,6 +5,8 @@
 #include "lib/snapshot/tensor_index.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <iterator>
 
 #include "lib/snapshot/json.h"
 #include "lib/snapshot/printable.h"
@@ -14,6 +16,44 @@ namespace {
 
 constexpr const char *kStampKey = "colibri.fmt";
 constexpr size_t kMaxStamps = 4096;  // per shard
+
+// The value of a metadata key, or nullptr.
+const std::string *find_value(const std::vector<std::pair<std::string, std::string>> &metadata,
+                              std::string_view key) {
+  const auto found = std::find_if(metadata.begin(), metadata.end(),
+                                  [&](const auto &entry) { return entry.first == key; });
+  return found != metadata.end() ? &found->second : nullptr;
+}
+
+// What shards of two conversions differ in, or nullptr.
+const char *find_difference(const PackedManifest &a, const PackedManifest &b) {
+  if (a.source_identity != b.source_identity || a.model_type != b.model_type) return "source";
+  if (!(a.options == b.options)) return "options";
+  if (a.counts != b.counts) return "counts of formats";
+  return a.files != b.files ? "checksums of side files" : nullptr;
+}
+
+// A packed tensor is read as its layout says, in direct reads: size and place are checked once.
+void require_fit(const PackedLayout &layout, const TensorInfo &info, const std::string &name,
+                 const std::string &file) {
+  const char *form = packed_form_name(layout.form);
+  if (info.type != TensorType::kU8) {
+    throw_error(StatusCode::kFormat, "%s: tensor %s is packed (%s), but stored as %s instead of U8",
+                printable(file, 60).c_str(), printable(name).c_str(), form,
+                tensor_type_name(info.type));
+  }
+  if (info.bytes != layout.tensor_bytes()) {
+    throw_error(StatusCode::kFormat,
+                "%s: tensor %s has %" PRIu64 " bytes; its packed layout (%s) needs %" PRIu64,
+                printable(file, 60).c_str(), printable(name).c_str(), info.bytes, form,
+                layout.tensor_bytes());
+  }
+  if (info.offset % kPackedAlignment == 0) return;
+  throw_error(StatusCode::kFormat,
+              "%s: packed tensor %s begins at byte %" PRIu64
+              " of the file, which is no multiple of %" PRIu64,
+              printable(file, 60).c_str(), printable(name).c_str(), info.offset, kPackedAlignment);
+}
 
 }  // namespace
 
@@ -37,13 +77,14 @@ void TensorIndex::add_shard(std::unique_ptr<Reader> reader) {
                 printable(name, 60).c_str());
   }
   add_metadata(name, header.metadata);
+  add_manifest(file, find_value(header.metadata, kPackedManifestKey));
 }
 
 void TensorIndex::add_metadata(const std::string &file,
                                const std::vector<std::pair<std::string, std::string>> &metadata) {
   for (const auto &[key, value] : metadata) {
     if (key == kStampKey) add_stamps(file, value);
-    metadata_.try_emplace(key, value);
+    if (key != kPackedManifestKey) metadata_.try_emplace(key, value);
   }
 }
 
@@ -67,6 +108,65 @@ void TensorIndex::add_stamps(const std::string &file, const std::string &json) {
                 file.c_str(), kStampKey, printable(tensor, 80).c_str(),
                 printable(*format, 20).c_str(), printable(entry->second, 20).c_str());
   }
+}
+
+// `json` is nullptr for a shard without a manifest. A packed snapshot has one in every shard: a
+// tensor without a checksum could not be verified.
+void TensorIndex::add_manifest(uint32_t file, const std::string *json) {
+  if (json == nullptr && !is_packed()) return;
+  if (json == nullptr || (file != 0 && !is_packed())) {
+    const ShardFile &with = files_[json == nullptr ? 0 : file];
+    const ShardFile &without = files_[json == nullptr ? file : 0];
+    throw_error(StatusCode::kFormat,
+                "%s has a manifest (%s) and %s has none; they are not shards of one snapshot",
+                printable(with.name, 60).c_str(), kPackedManifestKey,
+                printable(without.name, 60).c_str());
+  }
+  join_manifest(file, parse_packed_manifest(*json, files_[file].name));
+}
+
+// Entries are distinct and each names a tensor of the shard, so that equal numbers mean that every
+// tensor has its entry.
+void TensorIndex::join_manifest(uint32_t file, PackedManifest manifest) {
+  const std::vector<PackedTensor> entries = std::move(manifest.tensors);
+  manifest.tensors.clear();
+  size_t first_layout = 0;
+  if (!manifest_) {
+    manifest_ = std::move(manifest);
+  } else {
+    if (const char *difference = find_difference(*manifest_, manifest)) {
+      throw_error(StatusCode::kFormat,
+                  "%s and %s have manifests (%s) that differ in: %s; they are of two conversions",
+                  printable(files_[0].name, 60).c_str(), printable(files_[file].name, 60).c_str(),
+                  kPackedManifestKey, difference);
+    }
+    first_layout = manifest_->layouts.size();
+    std::move(manifest.layouts.begin(), manifest.layouts.end(),
+              std::back_inserter(manifest_->layouts));
+  }
+  for (const PackedTensor &entry : entries) note_packed(file, entry, first_layout);
+  if (entries.size() == files_[file].n_tensors) return;
+  for (const auto &[name, info] : tensors_) {
+    if (info.file != file || info.checksum) continue;
+    throw_error(StatusCode::kFormat, "%s: tensor %s is absent from the manifest (%s)",
+                printable(files_[file].name, 60).c_str(), printable(name).c_str(),
+                kPackedManifestKey);
+  }
+}
+
+void TensorIndex::note_packed(uint32_t file, const PackedTensor &entry, size_t first_layout) {
+  const std::string &shard = files_[file].name;
+  const auto found = tensors_.find(entry.name);
+  if (found == tensors_.end() || found->second.file != file) {
+    throw_error(StatusCode::kFormat, "%s: the manifest (%s) lists tensor %s, which is not there",
+                printable(shard, 60).c_str(), kPackedManifestKey, printable(entry.name).c_str());
+  }
+  TensorInfo &info = found->second;
+  info.checksum = entry.checksum;
+  if (entry.layout < 0) return;
+  const size_t layout = first_layout + static_cast<size_t>(entry.layout);
+  require_fit(manifest_->layouts[layout], info, entry.name, shard);
+  info.layout = static_cast<int32_t>(layout);
 }
 
 // Every tensor must be where the index file says, unless its shard is absent altogether.
@@ -119,6 +219,17 @@ const TensorInfo *TensorIndex::find(std::string_view name) const noexcept {
 std::string_view TensorIndex::stamped_format(std::string_view name) const noexcept {
   const auto entry = stamps_.find(name);
   return entry != stamps_.end() ? std::string_view(entry->second) : std::string_view();
+}
+
+const PackedLayout *TensorIndex::packed_layout(std::string_view name) const noexcept {
+  const TensorInfo *info = find(name);
+  if (info == nullptr || info->layout < 0) return nullptr;
+  return &manifest_->layouts[static_cast<size_t>(info->layout)];
+}
+
+std::optional<uint64_t> TensorIndex::stored_checksum(std::string_view name) const noexcept {
+  const TensorInfo *info = find(name);
+  return info != nullptr ? info->checksum : std::nullopt;
 }
 
 std::vector<std::string_view> TensorIndex::names() const {

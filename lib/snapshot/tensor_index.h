@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 
 #include "lib/base/file.h"
 #include "lib/snapshot/hash.h"
+#include "lib/snapshot/packed_manifest.h"
 #include "lib/snapshot/safetensors.h"
 #include "lib/snapshot/snapshot_files.h"
 
@@ -26,6 +28,9 @@ struct TensorInfo {
   std::vector<uint64_t> shape;
   uint64_t offset;
   uint64_t bytes;
+  int32_t layout = -1;  // index into TensorIndex::manifest()->layouts; -1: not packed
+  // Of the bytes; packed snapshots only.
+  std::optional<uint64_t> checksum = std::nullopt;
 };
 
 struct ShardFile {
@@ -57,7 +62,10 @@ class TensorIndex {
   //              out-00000) have gaps: the message has the missing numbers, the shards found and,
   //              if an index gives it, the first absent tensor
   // kFormat      a bad header (safetensors.h); the same tensor in two files (names both); format
-  //              stamps that contradict each other
+  //              stamps that contradict each other; a packed manifest that is not sound, does not
+  //              list exactly the tensors of its shard, or lists a packed tensor whose type, size or
+  //              place does not fit its layout; shards whose manifests are not of one conversion
+  // kUnsupported a packed manifest of another version
   static TensorIndex open(const std::string &path);
   // The shards of `files` that are present; absent ones are left to the caller, who can say what
   // they lack.
@@ -78,14 +86,24 @@ class TensorIndex {
   const std::string &directory() const noexcept { return directory_; }
   // All names in bytewise order; for censuses and `inspect`. Valid while the index lives.
   std::vector<std::string_view> names() const;
-  // Metadata of all shards: key to value. Shards may carry different values of a key; the first one
-  // stays.
+  // Metadata of all shards: key to value, without packed manifests. Shards may carry different
+  // values of a key; the first one stays.
   const std::unordered_map<std::string, std::string> &metadata() const noexcept {
     return metadata_;
   }
   // Format name that a `colibri.fmt` stamp of any shard claims for a tensor; empty if there is
   // none.
   std::string_view stamped_format(std::string_view name) const noexcept;
+  // A packed snapshot: every shard has a manifest.
+  bool is_packed() const noexcept { return manifest_.has_value(); }
+  // What the manifests of all shards say together, nullptr without any: the facts, which are the
+  // same in all of them, and the layouts of all. Its list of tensors is empty: what it says of a
+  // tensor is kept with the tensor.
+  const PackedManifest *manifest() const noexcept { return manifest_ ? &*manifest_ : nullptr; }
+  // How a tensor is packed; nullptr if there is no such tensor or it is stored as safetensors says.
+  const PackedLayout *packed_layout(std::string_view name) const noexcept;
+  // Checksum of a tensor's bytes, as the manifest has it.
+  std::optional<uint64_t> stored_checksum(std::string_view name) const noexcept;
   // Identity of the snapshot: hash over file names, sizes and header hashes.
   uint64_t identity_hash() const noexcept { return identity_hash_; }
   // Headers parsed since open; equals files().size(), proved by a test.
@@ -103,6 +121,9 @@ class TensorIndex {
   void add_metadata(const std::string &file,
                     const std::vector<std::pair<std::string, std::string>> &metadata);
   void add_stamps(const std::string &file, const std::string &json);
+  void add_manifest(uint32_t file, const std::string *json);
+  void join_manifest(uint32_t file, PackedManifest manifest);
+  void note_packed(uint32_t file, const PackedTensor &entry, size_t first_layout);
   void check_weight_map(const SnapshotFiles &files) const;
 
   std::string directory_;
@@ -110,6 +131,7 @@ class TensorIndex {
   NameMap<TensorInfo> tensors_;
   NameMap<std::string> stamps_;
   std::unordered_map<std::string, std::string> metadata_;
+  std::optional<PackedManifest> manifest_;
   uint64_t identity_hash_ = 0;
   uint64_t n_headers_parsed_ = 0;
 };

@@ -78,6 +78,15 @@ uint64_t scale_index(const WeightSource &source, uint64_t row, uint64_t column) 
   }
 }
 
+void unpack(const WeightSource &source, const uint8_t *values, float *destination) {
+  const PackedMatrix matrix{source.packed, values};
+  for (uint64_t row = 0; row < source.rows; ++row) {
+    for (uint64_t column = 0; column < source.columns; ++column) {
+      destination[row * source.columns + column] = unpack_weight(matrix, row, column);
+    }
+  }
+}
+
 }  // namespace
 
 Status read_as_float(const TensorIndex &index, const WeightSource &source,
@@ -113,6 +122,10 @@ void read_dequantised(const TensorIndex &index, const WeightSource &source, floa
   }
   std::vector<uint8_t> values(source.values.bytes);
   throw_if_failed(read_span(index, source.values, values.data()));
+  if (source.format == StoredFormat::kPacked) {
+    unpack(source, values.data(), destination);
+    return;
+  }
   std::vector<float> scales(scale_rows(source) * scale_columns(source));
   throw_if_failed(read_scales(index, source, scales.data()));
   for (uint64_t row = 0; row < source.rows; ++row) {

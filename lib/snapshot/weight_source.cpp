@@ -3,7 +3,7 @@
 // Formats are recognised from types, shapes and byte counts; no data is read. The container does
 // not name its formats, so its counts are tried against one table of layouts in the order in which
 // its own writers resolve them; that order decides where two layouts have equal counts, unless a
-// stamp names one of them.
+// stamp names one of them. Packed tensors are described by their manifest (packed_source.cpp).
 
 #include "lib/snapshot/weight_source.h"
 
@@ -12,6 +12,7 @@
 
 #include "lib/base/checked_math.h"
 #include "lib/base/number_formats.h"
+#include "lib/snapshot/packed_source.h"
 #include "lib/snapshot/printable.h"
 
 namespace colibri {
@@ -267,8 +268,16 @@ const char *stored_format_name(StoredFormat format) noexcept {
       return "int4-row";
     case StoredFormat::kInt4Grouped:
       return "int4-grouped";
+    case StoredFormat::kPacked:
+      return "packed";
   }
   return "unknown";
+}
+
+std::string describe_format(const WeightSource &source) {
+  const std::string name = stored_format_name(source.format);
+  if (source.format != StoredFormat::kPacked) return name;
+  return weight_format_name(source.packed.format) + ("-" + name);
 }
 
 uint64_t scale_columns(const WeightSource &source) noexcept {
@@ -292,6 +301,7 @@ uint64_t scale_rows(const WeightSource &source) noexcept {
 
 WeightSource find_matrix(const TensorIndex &index, const std::string &name, uint64_t rows,
                          uint64_t columns) {
+  if (index.packed_layout(name) != nullptr) return find_packed_matrix(index, name, rows, columns);
   return Resolver(index, name, rows, columns).resolve_matrix();
 }
 
@@ -307,7 +317,8 @@ WeightSource find_vector(const TensorIndex &index, const std::string &name, uint
 std::string find_absent_part(const TensorIndex &index, const std::string &name) {
   const TensorInfo *info = index.find(name);
   if (info == nullptr) return name;
-  if (info->type != TensorType::kU8 && info->type != TensorType::kI8) return {};
+  const bool is_bytes = info->type == TensorType::kU8 || info->type == TensorType::kI8;
+  if (!is_bytes || info->layout >= 0) return {};
   std::string scales = name + ".qs";
   return index.find(scales) == nullptr ? scales : std::string();
 }

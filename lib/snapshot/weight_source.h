@@ -2,21 +2,22 @@
 //
 // WeightSource: where one matrix or vector of the model lies on disk and in which number format,
 // after every check against the shape that its use implies. The only place that knows how formats
-// are recognised: plain F32/F16/BF16, block FP8 (`X` + `X_scale_inv`), and the community container
+// are recognised: plain F32/F16/BF16, block FP8 (`X` + `X_scale_inv`), the community container
 // (`X` + `X.qs`; formats int8-row, int4-row, int4-grouped, fp8-e4m3-b128 by byte counts or by the
-// `colibri.fmt` stamp). Other formats of that container (2-bit, 3-bit, lattice) are recognised and
-// refused with Error(kUnsupported) by name.
+// `colibri.fmt` stamp), and matrices that a packed snapshot's manifest describes. Other formats of
+// the container (2-bit, 3-bit, lattice) are recognised and refused with Error(kUnsupported) by name.
 
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "lib/base/weight_layout.h"
 #include "lib/snapshot/tensor_index.h"
 
 namespace colibri {
 
-// How a matrix is stored row-major on disk. Rows are outputs (O), columns are inputs (I).
+// How a matrix is stored on disk: row-major (rows are outputs O, columns are inputs I) or packed.
 enum class StoredFormat : uint8_t {
   kF32,
   kF16,
@@ -25,8 +26,9 @@ enum class StoredFormat : uint8_t {
   kInt8Row,   // signed byte, float32 scale per row
   kInt4Row,  // ceil(I/2) bytes a row, low nibble = even column, value = nibble - 8; one scale a row
   kInt4Grouped,  // as kInt4Row; float32 scales [O][ceil(I/group)]
+  kPacked,       // as WeightSource::packed says, in the bytes that memory has
 };
-const char *stored_format_name(StoredFormat format) noexcept;  // "bf16", "int4-grouped", ...
+const char *stored_format_name(StoredFormat format) noexcept;  // "bf16", "int4-grouped", "packed"
 
 struct TensorSpan {
   uint32_t file = 0;  // index into TensorIndex::files()
@@ -40,17 +42,21 @@ struct WeightSource {
   uint64_t rows = 0;  // 1 for a vector
   uint64_t columns = 0;
   uint32_t group = 0;  // columns per scale for kInt4Grouped; 0 otherwise
-  TensorSpan values;
-  TensorSpan scales;  // absent for plain formats
+  TensorSpan values;   // kPacked: this matrix's values and scales
+  TensorSpan scales;   // absent for plain formats and kPacked
   // kF32, kBF16, or kF8E8M0 (one exponent byte: value 2^(byte - 127)); the last two only with
   // kFp8Block.
   TensorType scale_type = TensorType::kF32;
+  WeightLayout packed;  // kPacked; its columns are `rows`, its depth is `columns`
   bool is_present() const noexcept { return values.bytes != 0; }
   uint64_t stored_bytes() const noexcept { return values.bytes + scales.bytes; }
 };
 
+// As stored_format_name(), with what is packed: "int4-packed".
+std::string describe_format(const WeightSource &source);
+
 // Scales of one row of scales (per matrix row, or per row of FP8 blocks), and rows of scales. 0 for
-// plain formats.
+// plain formats and kPacked.
 uint64_t scale_columns(const WeightSource &source) noexcept;
 uint64_t scale_rows(const WeightSource &source) noexcept;
 
