@@ -24,6 +24,12 @@ void add_row_avx512(float *, const float *, size_t) noexcept;
 void combine_row_avx512(const CombineRowArgs &) noexcept;
 void attention_avx512(const AttentionKernelArgs &) noexcept;
 void index_scores_avx512(const IndexScoresKernelArgs &) noexcept;
+uint64_t integer_peak_avx512(uint64_t) noexcept;
+uint64_t float_peak_avx512(uint64_t) noexcept;
+uint64_t read_ascending_avx512(const uint8_t *, size_t) noexcept;
+uint64_t read_prefetched_avx512(const uint8_t *, size_t) noexcept;
+uint64_t read_two_streams_avx512(const uint8_t *, size_t) noexcept;
+uint64_t read_four_streams_avx512(const uint8_t *, size_t) noexcept;
 
 extern const KernelSet kKernelSetAvx512 = {
     {float_gemm_f32_avx512, float_gemm_bf16_avx512, float_gemm_f16_avx512, float_gemm_fp8_avx512,
@@ -39,6 +45,11 @@ extern const KernelSet kKernelSetAvx512 = {
     combine_row_avx512,
     attention_avx512,
     index_scores_avx512,
+    {integer_peak_avx512, "vpdpbusd zmm"},
+    {integer_peak_avx512, "vpdpbusd zmm"},
+    {float_peak_avx512, "vfmadd ps zmm"},
+    {read_ascending_avx512, read_prefetched_avx512, read_two_streams_avx512,
+     read_four_streams_avx512},
 };
 
 }  // namespace colibri::cpu

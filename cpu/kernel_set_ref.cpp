@@ -24,6 +24,12 @@ void add_row_ref(float *, const float *, size_t) noexcept;
 void combine_row_ref(const CombineRowArgs &) noexcept;
 void attention_ref(const AttentionKernelArgs &) noexcept;
 void index_scores_ref(const IndexScoresKernelArgs &) noexcept;
+uint64_t integer_peak_ref(uint64_t) noexcept;
+uint64_t float_peak_ref(uint64_t) noexcept;
+uint64_t read_ascending_ref(const uint8_t *, size_t) noexcept;
+uint64_t read_prefetched_ref(const uint8_t *, size_t) noexcept;
+uint64_t read_two_streams_ref(const uint8_t *, size_t) noexcept;
+uint64_t read_four_streams_ref(const uint8_t *, size_t) noexcept;
 
 extern const KernelSet kKernelSetRef = {
     {float_gemm_f32_ref, float_gemm_bf16_ref, float_gemm_f16_ref, float_gemm_fp8_ref,
@@ -39,6 +45,10 @@ extern const KernelSet kKernelSetRef = {
     combine_row_ref,
     attention_ref,
     index_scores_ref,
+    {integer_peak_ref, "integer multiply, add"},
+    {integer_peak_ref, "integer multiply, add"},
+    {float_peak_ref, "fmaf"},
+    {read_ascending_ref, read_prefetched_ref, read_two_streams_ref, read_four_streams_ref},
 };
 
 }  // namespace colibri::cpu

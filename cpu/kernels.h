@@ -157,6 +157,19 @@ struct IndexScoresKernelArgs {
 };
 using IndexScoresFn = void (*)(const IndexScoresKernelArgs &) noexcept;
 
+// For measuring alone (cpu/roofline.h). The multiply-add of the set's matrix kernels, n_rounds times
+// on independent registers without memory; returns how many multiply-adds that was. The same number
+// for every round.
+using PeakFn = uint64_t (*)(uint64_t n_rounds) noexcept;
+struct PeakKernel {
+  PeakFn run;
+  const char *instruction;  // as "vpdpbusd zmm"
+};
+// The exclusive or of all 8-byte words of n_bytes (a multiple of kReadUnitBytes) at `data`, 64-byte
+// aligned, read with the widest loads of the set.
+constexpr size_t kReadUnitBytes = 4096;
+using ReadFn = uint64_t (*)(const uint8_t *data, size_t n_bytes) noexcept;
+
 // One complete set for one instruction set. Order of float_gemm: WeightFormat F32, BF16, F16, FP8,
 // INT8, INT4.
 struct KernelSet {
@@ -172,6 +185,10 @@ struct KernelSet {
   CombineRowFn combine_row;
   AttentionFn attention;
   IndexScoresFn index_scores;
+  PeakKernel int4_peak, int8_peak, float_peak;
+  // Ways to read: ascending; the same with prefetch; two streams at once; four. Which one is fastest
+  // depends on the machine.
+  ReadFn reads[4];
 };
 
 extern const KernelSet kKernelSetRef;

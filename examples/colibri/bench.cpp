@@ -13,6 +13,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "examples/colibri/bench.h"
 #include "examples/colibri/commands.h"
 #include "examples/colibri/json_output.h"
 #include "examples/colibri/model_options.h"
@@ -215,7 +216,10 @@ void add_bench(CLI::App &app, Run *run) {
                    "Tokens of the prompt that is timed [256]");
   add_model_flags(*sub, &bench->model);
   sub->add_flag("--json", bench->wants_json, "Print one JSON object");
-  sub->callback([bench, run] { *run = [bench] { return run_bench(*bench); }; });
+  sub->callback([sub, bench, run] {
+    if (sub->get_subcommands().empty()) *run = [bench] { return run_bench(*bench); };
+  });
+  add_bench_kernels(*sub, run);
 }
 
 }  // namespace colibri::command

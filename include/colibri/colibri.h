@@ -38,8 +38,9 @@
  *   threads       a model starts n_threads - 1 computing threads and n_loader_threads reading
  *                 threads; none works for it any more when colibri_model_close() returns. The
  *                 computing ones belong to oneTBB, which may keep them asleep for other users.
- *                 Idle threads sleep. No thread calls the host. colibri_model_plan() and
- *                 colibri_model_plan_json() start the computing ones for the length of the call.
+ *                 Idle threads sleep. No thread calls the host. colibri_model_plan(),
+ *                 colibri_model_plan_json() and the functions of measure.h start the computing ones
+ *                 for the length of the call.
  *   files         a snapshot's shards stay open (close-on-exec) until its model is closed; nothing
  *                 is written
  *   memory        anonymous memory as planned; nothing is locked or pinned; weights are not
@@ -57,6 +58,7 @@
 #include "colibri/batch.h"
 #include "colibri/export.h"
 #include "colibri/kv_slot.h"
+#include "colibri/measure.h"
 #include "colibri/model.h"
 #include "colibri/scheduler.h"
 #include "colibri/stats.h"

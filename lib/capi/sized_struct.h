@@ -33,6 +33,9 @@ COLIBRI_FIRST_VERSION(colibri_step_result, elapsed_ns)
 COLIBRI_FIRST_VERSION(colibri_event, message)
 COLIBRI_FIRST_VERSION(colibri_model_stats, n_rows)
 COLIBRI_FIRST_VERSION(colibri_scheduler_stats, n_tokens)
+COLIBRI_FIRST_VERSION(colibri_measure_options, memory_bytes)
+COLIBRI_FIRST_VERSION(colibri_machine_figures, instruction)
+COLIBRI_FIRST_VERSION(colibri_kernel_figures, roof_share)
 #undef COLIBRI_FIRST_VERSION
 
 struct StructSizes {
