@@ -24,6 +24,9 @@ class FileWriter {
   static std::unique_ptr<FileWriter> open(const std::string &path);
 
   void write_at(uint64_t offset, std::span<const uint8_t> bytes);
+  // Begins to bring a range to the disk and does not wait, so that sync() finds less to do. A hint;
+  // cannot fail.
+  void begin_sync(uint64_t offset, uint64_t bytes) noexcept;
   // What was written survives a loss of power once this returns.
   void sync();
   uint64_t size() const;

@@ -114,6 +114,15 @@ void FileWriter::write_at(uint64_t offset, std::span<const uint8_t> bytes) {
   }
 }
 
+void FileWriter::begin_sync([[maybe_unused]] uint64_t offset,
+                            [[maybe_unused]] uint64_t bytes) noexcept {
+#ifdef SYNC_FILE_RANGE_WRITE
+  if (bytes == 0) return;  // the system would take it for everything up to the end
+  sync_file_range(descriptor_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                  SYNC_FILE_RANGE_WRITE);
+#endif
+}
+
 void FileWriter::sync() {
   const int error = sync_descriptor(descriptor_.number(), false);
   if (error == 0) return;

@@ -6,9 +6,10 @@
 #include "lib/snapshot/packed_manifest.h"
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 
 #include "lib/base/checked_math.h"
+#include "lib/base/hex_text.h"
 #include "lib/base/number_formats.h"
 #include "lib/snapshot/json.h"
 #include "lib/snapshot/printable.h"
@@ -23,7 +24,6 @@ constexpr uint64_t kMaxExtent = INT32_MAX;
 constexpr uint64_t kMaxHeads = 65536;
 constexpr uint64_t kMaxGroup = 256;
 constexpr uint64_t kGroupStep = 16;
-constexpr size_t kChecksumDigits = 16;
 constexpr size_t kMaxFileName = 255;
 
 unsigned long long print(uint64_t number) noexcept {
@@ -66,14 +66,6 @@ bool fits_form(const PackedLayout &layout) noexcept {
       return parts[0].columns == parts[1].depth;
   }
   return false;
-}
-
-std::string checksum_text(uint64_t checksum) {
-  std::string text(kChecksumDigits, '0');
-  for (size_t i = kChecksumDigits; i-- > 0; checksum >>= 4) {
-    text[i] = "0123456789abcdef"[checksum & 15];
-  }
-  return text;
 }
 
 void write_layout(const PackedLayout &layout, JsonWriter *json) {
@@ -157,13 +149,9 @@ class ManifestReader {
 
   uint64_t read_checksum(JsonValue value, const char *what) const {
     const auto text = value.as_string();
-    uint64_t number = 0;
-    const bool is_sound =
-        text && text->size() == kChecksumDigits &&
-        text->find_first_not_of("0123456789abcdef") == std::string_view::npos &&
-        std::from_chars(text->data(), text->data() + text->size(), number, 16).ec == std::errc();
-    if (!is_sound) fail(std::string("has no ") + what + " of 16 hexadecimal digits (0-9, a-f)");
-    return number;
+    const auto number = text ? parse_hex_text(*text) : std::nullopt;
+    if (!number) fail(std::string("has no ") + what + " of 16 hexadecimal digits (0-9, a-f)");
+    return *number;
   }
 
   JsonValue read_list(const char *key) {
@@ -338,7 +326,7 @@ std::string write_packed_manifest(const PackedManifest &manifest) {
   JsonWriter json;
   json.begin_object().key("version").value(kPackedVersion);
   json.key("source").begin_object();
-  json.key("identity").value(checksum_text(manifest.source_identity));
+  json.key("identity").value(hex_text(manifest.source_identity));
   json.key("model_type").value(manifest.model_type).end_object();
   write_options(manifest.options, &json.key("options"));
   json.key("counts").begin_object();
@@ -347,13 +335,13 @@ std::string write_packed_manifest(const PackedManifest &manifest) {
     json.key("bytes").value(count.bytes).end_object();
   }
   json.end_object().key("files").begin_object();
-  for (const auto &[name, checksum] : manifest.files) json.key(name).value(checksum_text(checksum));
+  for (const auto &[name, checksum] : manifest.files) json.key(name).value(hex_text(checksum));
   json.end_object().key("layouts").begin_array();
   for (const PackedLayout &layout : manifest.layouts) write_layout(layout, &json);
   json.end_array().key("tensors").begin_object();
   for (const PackedTensor &tensor : manifest.tensors) {
     json.key(tensor.name).begin_array().value(tensor.layout);
-    json.value(checksum_text(tensor.checksum)).end_array();
+    json.value(hex_text(tensor.checksum)).end_array();
   }
   json.end_object().end_object();
   return json.text();
