@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names and shapes of the tensors a model needs: the census, the errors, what is ignored.
+// Shapes and forms of the tensors a model needs: what is found, the errors, what is ignored.
 
 #include "lib/snapshot/model_tensors.h"
 
 #include <algorithm>
 
-#include "tests/snapshot/fixture.h"
+#include "tests/snapshot/packed_model.h"
 #include "tests/support/catch.h"
 
 namespace colibri::test {
@@ -18,20 +18,26 @@ struct Opened {
   ModelConfig config;
 };
 
-Opened open(const TinyModel &model) {
+Opened open(const TinyModel &model, const std::string &file) {
   std::vector<std::unique_ptr<Reader>> readers;
-  readers.push_back(memory_reader("model.safetensors", safetensors_file(model.tensors)));
+  readers.push_back(memory_reader("model.safetensors", file));
   const JsonDocument document = JsonDocument::parse(model.config_text(), "config.json");
   return {TensorIndex::from_readers(std::move(readers)),
           parse_model_config(document.root(), "config.json")};
 }
 
 ModelSources resolve(const TinyModel &model) {
-  const Opened opened = open(model);
+  const Opened opened = open(model, safetensors_file(model.tensors));
   return resolve_model_tensors(opened.index, opened.config, "");
 }
 
-void expect_refused(const TinyModel &model, StatusCode code,
+ModelSources resolve(const PackedModel &model) {
+  const Opened opened = open(model.tiny, model.shard().file());
+  return resolve_model_tensors(opened.index, opened.config, "");
+}
+
+template <typename Model>
+void expect_refused(const Model &model, StatusCode code,
                     std::initializer_list<std::string_view> parts) {
   expect_failure(code, parts, [&] { resolve(model); });
 }
@@ -63,15 +69,6 @@ TEST_CASE("every needed tensor is found and has its place") {
   CHECK(sources.ignored_tensors.empty());
 }
 
-TEST_CASE("every single needed tensor is missed when it is absent [L-20]") {
-  const TinyModel whole;
-  for (const TestTensor &tensor : whole.tensors) {
-    TinyModel model = whole;
-    model.erase(tensor.name);
-    expect_refused(model, StatusCode::kIncomplete, {"1 of ", "first " + tensor.name});
-  }
-}
-
 TEST_CASE("every single tensor is checked against the shape its use implies [X-04]") {
   const TinyModel whole;
   for (const TestTensor &tensor : whole.tensors) {
@@ -81,48 +78,6 @@ TEST_CASE("every single tensor is checked against the shape its use implies [X-0
     model.find(tensor.name) = zeros(tensor.name, tensor.type, shape);
     expect_refused(model, StatusCode::kFormat, {tensor.name, "model.safetensors", "shape"});
   }
-}
-
-TEST_CASE("missing layers are reported as ranges before anything else [L-02]") {
-  TinyModel model;
-  model.config["num_hidden_layers"] = "9";
-  model.config["indexer_types"] = "null";
-  model.erase_layer(1);
-  expect_refused(model, StatusCode::kIncomplete,
-                 {"(layers 1-8)", "first model.layers.1.input_layernorm.weight", "found 1 shards"});
-}
-
-TEST_CASE("a config that lies about its size costs nothing [L-02]") {
-  TinyModel model;
-  model.config["num_hidden_layers"] = "1024";
-  model.config["indexer_types"] = "null";
-  model.config["n_routed_experts"] = "4096";
-  expect_refused(model, StatusCode::kIncomplete, {"layers 1-1023"});
-}
-
-TEST_CASE("missing experts are counted and the first is named") {
-  TinyModel model;
-  for (const char *part : {"gate_proj", "up_proj", "down_proj"})
-    model.erase(kExpertPrefix + "1." + part + ".weight");
-  expect_refused(model, StatusCode::kIncomplete,
-                 {"3 of ", "(layers 2)", kExpertPrefix + "1.gate_proj.weight"});
-}
-
-TEST_CASE("fused expert tensors are refused by name") {
-  TinyModel model;
-  for (const char *part : {"gate_proj", "up_proj", "down_proj"}) {
-    for (int expert = 0; expert < 4; ++expert) {
-      model.erase(kExpertPrefix + std::to_string(expert) + "." + part + ".weight");
-    }
-  }
-  model.tensors.push_back(zeros("model.layers.2.mlp.experts.gate_up_proj", "BF16", {4, 12, 16}));
-  expect_refused(model, StatusCode::kUnsupported, {"model.layers.2.mlp.experts.gate_up_proj"});
-}
-
-TEST_CASE("missing scales of a container count as absent tensors") {
-  TinyModel model;
-  model.find("lm_head.weight") = zeros("lm_head.weight", "U8", {512});
-  expect_refused(model, StatusCode::kIncomplete, {"lm_head.weight.qs"});
 }
 
 TEST_CASE("routed experts that no layer can use are an error [L-20, L-22]") {
@@ -195,10 +150,111 @@ TEST_CASE("a visit sees every tensor of the file exactly once") {
   for (const TestTensor &tensor : model.tensors) CHECK(visits[tensor.name] == 1);
 }
 
-TEST_CASE("a file without tensors is an incomplete model, not a fault [L-13]") {
-  TinyModel model;
-  model.tensors.clear();
-  expect_refused(model, StatusCode::kIncomplete, {"first model.embed_tokens.weight"});
+TEST_CASE("every tensor of a packed model is found and has its place") {
+  const ModelSources sources = resolve(PackedModel());
+  REQUIRE(sources.layers.size() == 3);
+  CHECK(sources.embedding.format == StoredFormat::kPacked);
+  const LayerSources &moe = sources.layers[2];
+  CHECK(moe.query_b.format == StoredFormat::kPacked);
+  CHECK(moe.query_b.rows == 20);
+  CHECK(moe.router.format == StoredFormat::kBF16);
+  CHECK(moe.input_norm.format == StoredFormat::kBF16);
+  CHECK_FALSE(moe.kv_b.is_present());
+  REQUIRE(moe.kv_heads.is_present());
+  CHECK(moe.kv_heads.name == "model.layers.2.self_attn.kv_b_proj.weight");
+  REQUIRE(moe.experts.size() == 4);
+  CHECK(moe.experts[3].down.name == kExpertPrefix + "3");
+  CHECK(moe.experts[3].down.rows == 16);
+  CHECK(moe.experts[3].slab.bytes == kPackedAlignment);
+  CHECK(sources.ignored_tensors.empty());
+}
+
+TEST_CASE("every packed tensor is checked against the shapes its use implies") {
+  const PackedModel whole;
+  for (const PackedEntry &entry : whole.entries) {
+    if (!entry.form) continue;
+    PackedModel model = whole;
+    for (MadeMatrix &part : model.find(entry.name).parts) {
+      // 16 is the width of the model, 6 that of a head's key half and of an expert.
+      const WeightLayout &old = part.layout;
+      const bool is_key = entry.form == PackedForm::kHeads && old.depth == 6;
+      const bool is_wide = entry.form == PackedForm::kExpert && old.depth == 16;
+      const bool is_down = entry.form == PackedForm::kExpert && old.columns == 16;
+      const uint32_t columns = old.columns + (is_down || entry.form == PackedForm::kMatrix ? 1 : 0);
+      part = make_packed_matrix(old.format, columns, old.depth + (is_key || is_wide ? 1 : 0),
+                                old.has_row_scale ? 0 : old.group, old.scale_type);
+    }
+    expect_refused(model, StatusCode::kFormat,
+                   {entry.name, "model.safetensors", "the config implies"});
+  }
+}
+
+TEST_CASE("packed and separate experts may stand in one layer, but none as both") {
+  PackedModel model;
+  const std::string packed = kExpertPrefix + "1";
+  const auto add_matrices = [&] {
+    for (const char *part : {"gate", "up", "down"}) {
+      const std::string name = packed + "." + part + "_proj.weight";
+      const std::vector<uint64_t> shape =
+          *part == 'd' ? std::vector<uint64_t>{16, 6} : std::vector<uint64_t>{6, 16};
+      model.add({name, std::nullopt, {}, zeros(name, "BF16", shape)});
+    }
+  };
+  add_matrices();
+  expect_refused(model, StatusCode::kFormat,
+                 {"expert 1 of layer 2", "twice", packed + ".gate_proj.weight"});
+  model.erase(packed);
+  const ModelSources sources = resolve(model);
+  CHECK(sources.layers[2].experts[0].gate.format == StoredFormat::kPacked);
+  CHECK(sources.layers[2].experts[1].gate.format == StoredFormat::kBF16);
+  CHECK(sources.layers[2].experts[1].slab.bytes == 0);
+  CHECK(sources.ignored_tensors.empty());
+}
+
+TEST_CASE("packed experts that no layer can use are an error") {
+  for (const char *name : {"model.layers.2.mlp.experts.4", "model.layers.0.mlp.experts.0"}) {
+    PackedModel model;
+    PackedEntry entry = model.find(kExpertPrefix + "0");
+    entry.name = name;
+    model.add(entry);
+    expect_refused(model, StatusCode::kFormat, {name});
+  }
+}
+
+TEST_CASE("kv_b_proj may be packed by heads or stored plain, but not packed as one matrix") {
+  const std::string name = "model.layers.1.self_attn.kv_b_proj.weight";
+  PackedModel model;
+  model.erase(name);
+  model.add({name, std::nullopt, {}, zeros(name, "BF16", {22, 8})});
+  const ModelSources sources = resolve(model);
+  CHECK(sources.layers[1].kv_b.is_present());
+  CHECK_FALSE(sources.layers[1].kv_heads.is_present());
+  CHECK(sources.layers[2].kv_heads.is_present());
+  model.erase(name);
+  model.add({name, PackedForm::kMatrix, {make_packed_matrix(WeightFormat::kInt8, 22, 8)}, {}});
+  expect_refused(model, StatusCode::kUnsupported, {name, "one matrix"});
+}
+
+TEST_CASE("a router, a norm or a bias cannot be packed") {
+  for (const char *suffix : {"mlp.gate.weight", "input_layernorm.weight"}) {
+    const std::string name = std::string("model.layers.1.") + suffix;
+    PackedModel model;
+    model.erase(name);
+    model.add({name, PackedForm::kMatrix, {make_packed_matrix(WeightFormat::kInt8, 4, 16)}, {}});
+    expect_refused(model, StatusCode::kUnsupported, {name, "U8"});
+  }
+}
+
+TEST_CASE(
+    "a visit of a packed model sees the three matrices of an expert and both halves of a head") {
+  const PackedModel model;
+  std::map<std::string, size_t> visits;
+  visit_sources(resolve(model), [&](const WeightSource &source) { ++visits[source.name]; });
+  CHECK(visits.size() == model.entries.size());
+  for (const PackedEntry &entry : model.entries) {
+    INFO(entry.name);
+    CHECK(visits[entry.name] == (entry.form ? entry.parts.size() : 1));
+  }
 }
 
 }  // namespace colibri::test

@@ -122,7 +122,8 @@ void PackedShard::add(const std::string &name, const std::string &type,
                       const std::vector<uint64_t> &shape, const std::string &data, int32_t layout) {
   std::string shape_text;
   for (const uint64_t extent : shape) {
-    shape_text += (shape_text.empty() ? "" : ",") + std::to_string(extent);
+    if (!shape_text.empty()) shape_text += ",";
+    shape_text += std::to_string(extent);
   }
   if (!entries_.empty()) entries_ += ",";
   entries_ += "\"" + name + "\":{\"dtype\":\"" + type + "\",\"shape\":[" + shape_text +

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <random>
 
-#include "tests/snapshot/fixture.h"
+#include "tests/snapshot/packed_model.h"
 #include "tests/support/catch.h"
 
 namespace colibri::test {
@@ -272,6 +272,55 @@ TEST_CASE("the MTP layer of a golden model is ignored and listed") {
   for (const std::string &name : snapshot.sources().ignored_tensors) {
     CHECK(name.find("model.layers.3.") == 0);
   }
+}
+
+TEST_CASE("a packed folder opens, and its formats are counted without padding") {
+  const TempFolder folder;
+  const PackedModel model;
+  model.write(folder);
+  const Snapshot snapshot = Snapshot::open(folder.path());
+  CHECK(snapshot.index().is_packed());
+  CHECK(snapshot.warnings().empty());
+  std::map<std::string, FormatCount> expected;
+  for (const PackedEntry &entry : model.entries) {
+    for (const MadeMatrix &part : entry.parts) {
+      FormatCount &count =
+          expected[std::string(weight_format_name(part.layout.format)) + "-packed"];
+      count.n_tensors += 1;
+      count.bytes += part.bytes.size();
+    }
+    if (entry.form) continue;
+    FormatCount &count = expected[entry.plain.type == "F32" ? "f32" : "bf16"];
+    count.n_tensors += 1;
+    count.bytes += entry.plain.data.size();
+  }
+  const auto histogram = snapshot.format_histogram();
+  REQUIRE(histogram.size() == 5);
+  for (const auto &[name, count] : expected) {
+    INFO(name);
+    REQUIRE(histogram.count(name) == 1);
+    CHECK(histogram.at(name).n_tensors == count.n_tensors);
+    CHECK(histogram.at(name).bytes == count.bytes);
+  }
+  CHECK(snapshot.all_experts_bytes() == expected.at("int4-packed").bytes);
+}
+
+TEST_CASE("packed 4-bit experts with one scale per row are warned of") {
+  PackedModel model;
+  model.tiny.config["moe_intermediate_size"] = "80";
+  model.tiny.config["n_shared_experts"] = "0";
+  for (PackedEntry &entry : model.entries) {
+    if (entry.form != PackedForm::kExpert) continue;
+    const auto make = [](uint32_t columns, uint32_t depth) {
+      return make_packed_matrix(WeightFormat::kInt4, columns, depth);
+    };
+    entry.parts = {make(80, 16), make(80, 16), make(16, 80)};
+  }
+  const TempFolder folder;
+  model.write(folder);
+  const Snapshot snapshot = Snapshot::open(folder.path());
+  REQUIRE(snapshot.warnings().size() == 1);
+  CHECK(snapshot.warnings()[0].find("one scale per row") != std::string::npos);
 }
 
 }  // namespace colibri::test

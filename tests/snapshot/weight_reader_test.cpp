@@ -6,6 +6,7 @@
 
 #include "lib/snapshot/weight_source.h"
 #include "tests/snapshot/fixture.h"
+#include "tests/snapshot/packed_shard.h"
 #include "tests/support/catch.h"
 
 namespace colibri::test {
@@ -103,6 +104,28 @@ TEST_CASE("block scales may be BF16 or powers of two in one byte") {
   const TensorIndex nan =
       index_of({values, {"w_scale_inv", "F8_E8M0", {1, 3}, std::string("\xFF\xFF\xFF", 3)}});
   CHECK(std::isnan(dequantise(nan, 1, 300)[0]));
+}
+
+TEST_CASE("packed matrices of every format have their weights") {
+  using F = WeightFormat;
+  const std::vector<MadeMatrix> all = {make_packed_matrix(F::kF32, 17, 9),
+                                       make_packed_matrix(F::kBF16, 16, 8),
+                                       make_packed_matrix(F::kF16, 1, 3),
+                                       make_packed_matrix(F::kFp8, 130, 129, 128),
+                                       make_packed_matrix(F::kInt8, 17, 33),
+                                       make_packed_matrix(F::kInt8, 5, 40, 16),
+                                       make_packed_matrix(F::kInt4, 17, 33),
+                                       make_packed_matrix(F::kInt4, 40, 70, 32),
+                                       make_packed_matrix(F::kInt4, 40, 70, 64, ScaleType::kBF16)};
+  for (const MadeMatrix &made : all) {
+    PackedShard shard;
+    shard.add_matrix("w", made);
+    std::vector<std::unique_ptr<Reader>> readers;
+    readers.push_back(memory_reader("shard.safetensors", shard.file()));
+    const TensorIndex index = TensorIndex::from_readers(std::move(readers));
+    INFO(weight_format_name(made.layout.format) << " " << made.layout.columns);
+    CHECK(dequantise(index, made.layout.columns, made.layout.depth) == made.weights);
+  }
 }
 
 TEST_CASE("a read of quantised values as floats is refused, and one behind a file's end fails") {

@@ -5,6 +5,7 @@
 #include "lib/snapshot/weight_source.h"
 
 #include "tests/snapshot/fixture.h"
+#include "tests/snapshot/packed_shard.h"
 #include "tests/support/catch.h"
 
 namespace colibri::test {
@@ -30,9 +31,9 @@ std::string format_of(const TensorIndex &index, uint64_t rows, uint64_t columns)
 }
 
 void expect_refused(const TensorIndex &index, StatusCode code,
-                    std::initializer_list<std::string_view> parts) {
-  expect_failure(code, {"w"}, [&] { find_matrix(index, "w", 6, 100); });
-  expect_failure(code, parts, [&] { find_matrix(index, "w", 6, 100); });
+                    std::initializer_list<std::string_view> parts, uint64_t columns = 100) {
+  expect_failure(code, {"w"}, [&] { find_matrix(index, "w", 6, columns); });
+  expect_failure(code, parts, [&] { find_matrix(index, "w", 6, columns); });
 }
 
 }  // namespace
@@ -195,6 +196,28 @@ TEST_CASE("the absent part of a tensor is the tensor or its scales") {
   CHECK(find_absent_part(container(600, 6), "w").empty());
   CHECK(find_absent_part(container(600, 6), "v") == "v");
   CHECK(find_absent_part(index_of({zeros("w", "U8", {6})}), "w") == "w.qs");
+}
+
+TEST_CASE("a packed matrix is recognised by the manifest, and plain ones beside it as ever") {
+  PackedShard shard;
+  shard.add_matrix("w", make_packed_matrix(WeightFormat::kInt4, 6, 100, 32, ScaleType::kBF16));
+  shard.add_plain("p", "BF16", {6, 100}, std::string(1200, 'x'));
+  shard.add_plain("c", "U8", {600}, std::string(600, 'x'));
+  shard.add_plain("c.qs", "F32", {6}, std::string(24, 'x'));
+  std::vector<std::unique_ptr<Reader>> readers;
+  readers.push_back(memory_reader("shard.safetensors", shard.file()));
+  const TensorIndex index = TensorIndex::from_readers(std::move(readers));
+  const WeightSource packed = find_matrix(index, "w", 6, 100);
+  CHECK(packed.format == StoredFormat::kPacked);
+  CHECK(describe_format(packed) == "int4-packed");
+  CHECK(scale_rows(packed) == 0);
+  CHECK(scale_columns(packed) == 0);
+  CHECK(describe_format(find_matrix(index, "p", 6, 100)) == "bf16");
+  CHECK(describe_format(find_matrix(index, "c", 6, 100)) == "int8-row");
+  CHECK(find_absent_part(index, "w").empty());
+  expect_refused(index, StatusCode::kFormat, {"[6, 100]", "[6, 99]"}, 99);
+  expect_failure(StatusCode::kUnsupported, {"w", "U8"},
+                 [&] { find_plain_matrix(index, "w", 6, 100); });
 }
 
 }  // namespace colibri::test
