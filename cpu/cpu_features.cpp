@@ -17,10 +17,15 @@ struct FeatureName {
   const char *name;
 };
 constexpr FeatureName kNames[] = {
-    {kFeatureAvx2, "avx2"},         {kFeatureFma, "fma"},
-    {kFeatureF16c, "f16c"},         {kFeatureAvx512F, "avx512f"},
-    {kFeatureAvx512Bw, "avx512bw"}, {kFeatureAvx512Dq, "avx512dq"},
-    {kFeatureAvx512Vl, "avx512vl"}, {kFeatureAvx512Vnni, "avx512vnni"},
+    {kFeatureAvx2, "avx2"},
+    {kFeatureFma, "fma"},
+    {kFeatureF16c, "f16c"},
+    {kFeatureAvx512F, "avx512f"},
+    {kFeatureAvx512Bw, "avx512bw"},
+    {kFeatureAvx512Dq, "avx512dq"},
+    {kFeatureAvx512Vl, "avx512vl"},
+    {kFeatureAvx512Vnni, "avx512vnni"},
+    {kFeatureManyStreams, "many-streams"},
 };
 
 }  // namespace
@@ -31,6 +36,12 @@ namespace {
 
 bool has_bit(uint32_t word, int bit) {
   return ((word >> bit) & 1u) != 0;
+}
+
+bool is_amd() {
+  uint32_t eax, ebx, ecx, edx;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  return ebx == signature_AMD_ebx && ecx == signature_AMD_ecx && edx == signature_AMD_edx;
 }
 
 uint64_t read_xcr0() {
@@ -52,6 +63,7 @@ uint32_t detect_cpu_features() noexcept {
   const uint64_t xcr0 = read_xcr0();
   if ((xcr0 & kXmmYmm) != kXmmYmm) return 0;
   uint32_t features = 0;
+  if (is_amd()) features |= kFeatureManyStreams;
   if (has_bit(ecx, 12)) features |= kFeatureFma;
   if (has_bit(ecx, 29)) features |= kFeatureF16c;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return features;

@@ -4,13 +4,23 @@
 //
 // Contract: IntGemmFn in cpu/kernels.h. Definition: int_gemm_ref.cpp, equal bit for bit.
 //
-// Tile    up to 8 rows by one panel; a panel is one stream of 64-byte lines, read once per tile.
 // Signs   VPDPBUSD takes unsigned times signed. Weights are read as stored; the offset is taken out
 //         by starting the accumulator of a group at -offset * sum of its activations.
-// Chains  the groups of a row are independent until their dots meet the float chain, so the
-//         processor overlaps them.
 // Tails   missing columns are computed in the padded panel and not stored; a missing depth is a
 //         zero activation.
+//
+// Two tiles, chosen by measurement (docs/performance.md has the tables):
+//   one panel, up to 8 rows     a panel is one stream of 64-byte lines, read ahead by software. The
+//                               dot of a row is kept in several chains, since VPDPBUSD starts every
+//                               cycle but takes four or five: with one chain, four rows ran at 0.77
+//                               of the peak in cache, with two at 0.86.
+//   four panels, 1 or 2 rows    four streams at once, read ahead by the processor alone: on Zen 4
+//                               27 GB/s where one stream gives 21 to 25 with any prefetch. Eight
+//                               streams are slower again (21). Only in the set for processors that
+//                               follow many streams (kernel_registry.cpp).
+// More rows than 8 are split evenly, so that no tile is left with one row; from the second tile on
+// a panel comes from the cache. Decoding nibbles once for all tiles would gain nothing: with 8 rows
+// the three decoding instructions run beside 16 VPDPBUSD, on other ports.
 //
 // Built with row `avx512` of cpu/CMakeLists.txt.
 
@@ -26,8 +36,13 @@ namespace {
 constexpr size_t kLanes = 16;
 constexpr size_t kLineBytes = 64;
 constexpr size_t kMaxRows = 8;
-// Bytes between the line in use and the line that is asked for.
-constexpr size_t kPrefetchBytes = 4096;
+constexpr size_t kPair = 2;
+constexpr size_t kPairs = 2;
+constexpr size_t kStreams = kPairs * kPair;
+// Depths of a group that is unrolled as a whole: with 4 rows, 8 % faster in cache than a loop.
+constexpr size_t kUnrolledGroup = 64;
+// Groups of scales between the one in use and the one that is asked for.
+constexpr size_t kPrefetchGroups = 32;
 
 inline __m512i four_depths(const int8_t *q) {
   int32_t word;
@@ -35,15 +50,25 @@ inline __m512i four_depths(const int8_t *q) {
   return _mm512_set1_epi32(word);
 }
 
-// 4 depths in a line.
+inline __m512 load_scales(bool has_bf16, const uint8_t *at) {
+  if (!has_bf16) return _mm512_loadu_ps(at);
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(at));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+// 4 depths in a line. `chain` is the first of the chains that the line adds to.
 struct Int8Format {
   static constexpr size_t kLineDepths = 4;
+  static constexpr size_t kLineChains = 1;
   static constexpr int32_t kOffset = 128;
-  template <size_t kRows>
-  static inline void add_line(__m512i line, const int8_t *const *q, size_t d, __m512i *dots) {
-    for (size_t r = 0; r < kRows; ++r) {
-      dots[r] = _mm512_dpbusd_epi32(dots[r], line, four_depths(q[r] + d));
-    }
+  struct Line {
+    __m512i bytes;
+  };
+  static inline Line decode(__m512i line) { return {line}; }
+  template <size_t kChains>
+  static inline void add(const Line &line, const int8_t *q, size_t chain, __m512i *dots) {
+    __m512i &dot = dots[chain % kChains];
+    dot = _mm512_dpbusd_epi32(dot, line.bytes, four_depths(q));
   }
 };
 
@@ -51,56 +76,134 @@ struct Int8Format {
 // 16-bit lanes are shifted and the bits that cross from the neighbour byte are masked away.
 struct Int4Format {
   static constexpr size_t kLineDepths = 8;
+  static constexpr size_t kLineChains = 2;
   static constexpr int32_t kOffset = 8;
-  template <size_t kRows>
-  static inline void add_line(__m512i line, const int8_t *const *q, size_t d, __m512i *dots) {
+  struct Line {
+    __m512i low, high;
+  };
+  static inline Line decode(__m512i line) {
     const __m512i mask = _mm512_set1_epi8(0x0F);
-    const __m512i low = _mm512_and_si512(line, mask);
-    const __m512i high = _mm512_and_si512(_mm512_srli_epi16(line, 4), mask);
-    for (size_t r = 0; r < kRows; ++r) {
-      dots[r] = _mm512_dpbusd_epi32(dots[r], low, four_depths(q[r] + d));
-      dots[r] = _mm512_dpbusd_epi32(dots[r], high, four_depths(q[r] + d + 4));
-    }
+    return {_mm512_and_si512(line, mask), _mm512_and_si512(_mm512_srli_epi16(line, 4), mask)};
+  }
+  template <size_t kChains>
+  static inline void add(const Line &line, const int8_t *q, size_t chain, __m512i *dots) {
+    __m512i &low = dots[chain % kChains];
+    low = _mm512_dpbusd_epi32(low, line.low, four_depths(q));
+    __m512i &high = dots[(chain + 1) % kChains];
+    high = _mm512_dpbusd_epi32(high, line.high, four_depths(q + 4));
   }
 };
 
-// Rows of one tile.
-struct TileRows {
-  const int8_t *q[kMaxRows];
-  const float *scales[kMaxRows];
-  const int32_t *sums[kMaxRows];
-  float *y[kMaxRows];
+// How a stream is read ahead by software.
+struct NoPrefetch {
+  static inline void ask(const uint8_t *) {}
+  static inline void ask_scales(const uint8_t *, size_t) {}
 };
+template <int kHint, size_t kBytes>
+struct Prefetch {
+  static inline void ask(const uint8_t *line) {
+    _mm_prefetch(reinterpret_cast<const char *>(line + kBytes), static_cast<_mm_hint>(kHint));
+  }
+  static inline void ask_scales(const uint8_t *at, size_t group_bytes) {
+    _mm_prefetch(reinterpret_cast<const char *>(at + kPrefetchGroups * group_bytes),
+                 static_cast<_mm_hint>(kHint));
+  }
+};
+// Into the second level: what is far ahead must not push the rows out of the first.
+using PrefetchFar = Prefetch<_MM_HINT_T1, 16384>;
+using PrefetchNear = Prefetch<_MM_HINT_T0, 4096>;
 
-inline __m512 load_scales(bool has_bf16, const uint8_t *at) {
-  if (!has_bf16) return _mm512_loadu_ps(at);
-  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(at));
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+// Rows of one tile.
+template <size_t kRows>
+struct Rows {
+  const int8_t *q[kRows];
+  const float *scales[kRows];
+  const int32_t *sums[kRows];
+  float *y[kRows];
+};
+using TileRows = Rows<kMaxRows>;
+
+template <size_t kRows>
+inline Rows<kRows> first_rows(const TileRows &all) {
+  Rows<kRows> rows;
+  for (size_t r = 0; r < kRows; ++r) {
+    rows.q[r] = all.q[r];
+    rows.scales[r] = all.scales[r];
+    rows.sums[r] = all.sums[r];
+    rows.y[r] = all.y[r];
+  }
+  return rows;
 }
 
-template <typename Format, size_t kRows>
-inline void multiply_tile(const GemmWeights &weights, size_t panel, const TileRows &rows,
-                          __mmask16 columns) {
-  const uint8_t *line = weights.values + panel * weights.panel_bytes;
-  const uint8_t *weight_scales = weights.scales + panel * weights.scale_panel_bytes;
+inline size_t group_end(const GemmWeights &weights, size_t first) {
+  const size_t left = weights.depth - first;
+  return first + (left < weights.group ? left : weights.group);
+}
+
+template <size_t kChains>
+inline __m512i join_chains(const __m512i *dots) {
+  if (kChains == 1) return dots[0];
+  if (kChains == 2) return _mm512_add_epi32(dots[0], dots[1]);
+  return _mm512_add_epi32(_mm512_add_epi32(dots[0], dots[1]), _mm512_add_epi32(dots[2], dots[3]));
+}
+
+// acc = fma(float(dot), weight_scale * activation_scale, acc).
+inline __m512 add_group(__m512i dot, __m512 weight_scale, float activation_scale, __m512 acc) {
+  const __m512 scale = _mm512_mul_ps(weight_scale, _mm512_set1_ps(activation_scale));
+  return _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, acc);
+}
+
+template <typename Format, size_t kRows, size_t kChains, typename Ahead>
+inline void add_line(const uint8_t *at, const int8_t *const *q, size_t d, size_t index,
+                     __m512i (*dots)[kChains]) {
+  Ahead::ask(at);
+  const typename Format::Line line = Format::decode(_mm512_loadu_si512(at));
+  for (size_t r = 0; r < kRows; ++r) {
+    Format::template add<kChains>(line, q[r] + d, index * Format::kLineChains, dots[r]);
+  }
+}
+
+// The lines of depths first .. last - 1; returns the end.
+template <typename Format, size_t kRows, size_t kChains, typename Ahead>
+inline const uint8_t *add_lines(const uint8_t *at, const int8_t *const *q, size_t first,
+                                size_t last, __m512i (*dots)[kChains]) {
+  constexpr size_t kLines = kUnrolledGroup / Format::kLineDepths;
+  if (last - first == kUnrolledGroup) {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kLines; ++i) {
+      add_line<Format, kRows, kChains, Ahead>(at + i * kLineBytes, q,
+                                              first + i * Format::kLineDepths, i, dots);
+    }
+    return at + kLines * kLineBytes;
+  }
+  for (size_t d = first; d < last; d += Format::kLineDepths, at += kLineBytes) {
+    add_line<Format, kRows, kChains, Ahead>(at, q, d, 0, dots);
+  }
+  return at;
+}
+
+// Arguments are copied, so that the compiler keeps them in registers.
+template <typename Format, size_t kRows, size_t kChains, typename Ahead>
+void multiply_panel(const GemmWeights weights, size_t panel, const TileRows &all_rows,
+                    __mmask16 columns) {
+  const Rows<kRows> rows = first_rows<kRows>(all_rows);
+  const uint8_t *at = weights.values + panel * weights.panel_bytes;
+  const uint8_t *scales = weights.scales + panel * weights.scale_panel_bytes;
   __m512 acc[kRows];
   for (size_t r = 0; r < kRows; ++r) acc[r] = _mm512_setzero_ps();
   for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
-    const size_t left = weights.depth - first;
-    const size_t last = first + (left < weights.group ? left : weights.group);
-    __m512i dots[kRows];
+    __m512i dots[kRows][kChains];
     for (size_t r = 0; r < kRows; ++r) {
-      dots[r] = _mm512_set1_epi32(-Format::kOffset * rows.sums[r][g]);
+      dots[r][0] = _mm512_set1_epi32(-Format::kOffset * rows.sums[r][g]);
+      for (size_t chain = 1; chain < kChains; ++chain) dots[r][chain] = _mm512_setzero_si512();
     }
-    for (size_t d = first; d < last; d += Format::kLineDepths, line += kLineBytes) {
-      _mm_prefetch(reinterpret_cast<const char *>(line + kPrefetchBytes), _MM_HINT_T0);
-      Format::template add_line<kRows>(_mm512_loadu_si512(line), rows.q, d, dots);
-    }
-    const __m512 weight_scale =
-        load_scales(weights.has_bf16_scales, weight_scales + g * weights.scale_group_bytes);
+    at = add_lines<Format, kRows, kChains, Ahead>(at, rows.q, first, group_end(weights, first),
+                                                  dots);
+    Ahead::ask_scales(scales, weights.scale_group_bytes);
+    const __m512 weight_scale = load_scales(weights.has_bf16_scales, scales);
+    scales += weights.scale_group_bytes;
     for (size_t r = 0; r < kRows; ++r) {
-      const __m512 scale = _mm512_mul_ps(weight_scale, _mm512_set1_ps(rows.scales[r][g]));
-      acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), scale, acc[r]);
+      acc[r] = add_group(join_chains<kChains>(dots[r]), weight_scale, rows.scales[r][g], acc[r]);
     }
   }
   for (size_t r = 0; r < kRows; ++r) {
@@ -108,26 +211,98 @@ inline void multiply_tile(const GemmWeights &weights, size_t panel, const TileRo
   }
 }
 
-template <typename Format>
+// A line of each panel of a pair.
+template <typename Format, size_t kRows>
+inline void add_pair_line(const uint8_t *at, size_t panel_bytes, const int8_t *const *q, size_t d,
+                          __m512i (*dots)[kPair]) {
+  for (size_t p = 0; p < kPair; ++p) {
+    const typename Format::Line line = Format::decode(_mm512_loadu_si512(at + p * panel_bytes));
+    for (size_t r = 0; r < kRows; ++r) Format::template add<1>(line, q[r] + d, 0, &dots[r][p]);
+  }
+}
+
+// One group of a pair; `at` and `scales` are those of its first panel.
+template <typename Format, size_t kRows>
+inline void add_pair_group(const GemmWeights &weights, const uint8_t *at, const uint8_t *scales,
+                           const Rows<kRows> &rows, size_t first, size_t g, __m512 (*acc)[kPair]) {
+  constexpr size_t kLines = kUnrolledGroup / Format::kLineDepths;
+  __m512i dots[kRows][kPair];
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t p = 0; p < kPair; ++p) {
+      dots[r][p] = _mm512_set1_epi32(-Format::kOffset * rows.sums[r][g]);
+    }
+  }
+  const size_t last = group_end(weights, first);
+  if (last - first == kUnrolledGroup) {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kLines; ++i) {
+      add_pair_line<Format, kRows>(at + i * kLineBytes, weights.panel_bytes, rows.q,
+                                   first + i * Format::kLineDepths, dots);
+    }
+  } else {
+    for (size_t d = first; d < last; d += Format::kLineDepths, at += kLineBytes) {
+      add_pair_line<Format, kRows>(at, weights.panel_bytes, rows.q, d, dots);
+    }
+  }
+  for (size_t p = 0; p < kPair; ++p) {
+    const __m512 weight_scale =
+        load_scales(weights.has_bf16_scales, scales + p * weights.scale_panel_bytes);
+    for (size_t r = 0; r < kRows; ++r) {
+      acc[r][p] = add_group(dots[r][p], weight_scale, rows.scales[r][g], acc[r][p]);
+    }
+  }
+}
+
+template <typename Format, size_t kRows>
+void multiply_streams(const GemmWeights weights, size_t panel, const TileRows &all_rows,
+                      __mmask16 last_columns) {
+  const Rows<kRows> rows = first_rows<kRows>(all_rows);
+  const uint8_t *values = weights.values + panel * weights.panel_bytes;
+  const uint8_t *scales = weights.scales + panel * weights.scale_panel_bytes;
+  __m512 acc[kPairs][kRows][kPair];
+  for (size_t pair = 0; pair < kPairs; ++pair) {
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t p = 0; p < kPair; ++p) acc[pair][r][p] = _mm512_setzero_ps();
+    }
+  }
+  for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
+    const uint8_t *at = values + first / Format::kLineDepths * kLineBytes;
+    const uint8_t *group_scales = scales + g * weights.scale_group_bytes;
+    for (size_t pair = 0; pair < kPairs; ++pair) {
+      add_pair_group<Format, kRows>(weights, at + pair * kPair * weights.panel_bytes,
+                                    group_scales + pair * kPair * weights.scale_panel_bytes, rows,
+                                    first, g, acc[pair]);
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    float *y = rows.y[r] + panel * kLanes;
+    for (size_t p = 0; p + 1 < kStreams; ++p) {
+      _mm512_storeu_ps(y + p * kLanes, acc[p / kPair][r][p % kPair]);
+    }
+    _mm512_mask_storeu_ps(y + (kStreams - 1) * kLanes, last_columns, acc[kPairs - 1][r][kPair - 1]);
+  }
+}
+
+template <typename Format, typename Ahead>
 void multiply_rows(const GemmWeights &weights, size_t panel, const TileRows &rows, size_t n_rows,
                    __mmask16 columns) {
   switch (n_rows) {
     case 1:
-      return multiply_tile<Format, 1>(weights, panel, rows, columns);
+      return multiply_panel<Format, 1, 4, Ahead>(weights, panel, rows, columns);
     case 2:
-      return multiply_tile<Format, 2>(weights, panel, rows, columns);
+      return multiply_panel<Format, 2, 4, Ahead>(weights, panel, rows, columns);
     case 3:
-      return multiply_tile<Format, 3>(weights, panel, rows, columns);
+      return multiply_panel<Format, 3, 2, Ahead>(weights, panel, rows, columns);
     case 4:
-      return multiply_tile<Format, 4>(weights, panel, rows, columns);
+      return multiply_panel<Format, 4, 2, Ahead>(weights, panel, rows, columns);
     case 5:
-      return multiply_tile<Format, 5>(weights, panel, rows, columns);
+      return multiply_panel<Format, 5, 2, Ahead>(weights, panel, rows, columns);
     case 6:
-      return multiply_tile<Format, 6>(weights, panel, rows, columns);
+      return multiply_panel<Format, 6, 2, Ahead>(weights, panel, rows, columns);
     case 7:
-      return multiply_tile<Format, 7>(weights, panel, rows, columns);
+      return multiply_panel<Format, 7, 2, Ahead>(weights, panel, rows, columns);
     default:
-      return multiply_tile<Format, 8>(weights, panel, rows, columns);
+      return multiply_panel<Format, 8, 2, Ahead>(weights, panel, rows, columns);
   }
 }
 
@@ -143,30 +318,71 @@ inline void find_rows(const IntGemmArgs &args, size_t first, size_t n, TileRows 
   }
 }
 
-// Row tiles inside, panels outside: from the second tile on a panel comes from the cache.
-template <typename Format>
-void multiply(const IntGemmArgs &args) {
-  for (size_t panel = args.first_panel; panel < args.first_panel + args.n_panels; ++panel) {
-    const size_t n_columns = args.n_columns - panel * kLanes;
-    const __mmask16 columns = n_columns >= kLanes ? static_cast<__mmask16>(0xFFFF)
-                                                  : static_cast<__mmask16>((1u << n_columns) - 1u);
-    for (size_t first = 0; first < args.n_rows; first += kMaxRows) {
-      const size_t left = args.n_rows - first;
-      const size_t n = left < kMaxRows ? left : kMaxRows;
+inline __mmask16 stored_columns(const IntGemmArgs &args, size_t panel) {
+  const size_t left = args.n_columns - panel * kLanes;
+  return left >= kLanes ? static_cast<__mmask16>(0xFFFF)
+                        : static_cast<__mmask16>((1u << left) - 1u);
+}
+
+// Panels outside, tiles of rows inside.
+template <typename Format, typename Ahead>
+void multiply(const IntGemmArgs &args, size_t first_panel) {
+  const size_t n_tiles = (args.n_rows + kMaxRows - 1) / kMaxRows;
+  for (size_t panel = first_panel; panel < args.first_panel + args.n_panels; ++panel) {
+    const __mmask16 columns = stored_columns(args, panel);
+    size_t first = 0;
+    for (size_t tile = 0; tile < n_tiles; ++tile) {
+      const size_t n = (args.n_rows - first + n_tiles - tile - 1) / (n_tiles - tile);
       TileRows rows = {};
       find_rows(args, first, n, &rows);
-      multiply_rows<Format>(args.weights, panel, rows, n, columns);
+      if (tile == 0) {
+        multiply_rows<Format, Ahead>(args.weights, panel, rows, n, columns);
+      } else {
+        multiply_rows<Format, NoPrefetch>(args.weights, panel, rows, n, columns);
+      }
+      first += n;
     }
   }
+}
+
+// Few rows: four panels at a time, what is left one by one.
+template <typename Format>
+void multiply_few(const IntGemmArgs &args) {
+  TileRows rows = {};
+  find_rows(args, 0, args.n_rows, &rows);
+  const size_t end = args.first_panel + args.n_panels;
+  size_t panel = args.first_panel;
+  for (; panel + kStreams <= end; panel += kStreams) {
+    const __mmask16 last_columns = stored_columns(args, panel + kStreams - 1);
+    if (args.n_rows == 1) {
+      multiply_streams<Format, 1>(args.weights, panel, rows, last_columns);
+    } else {
+      multiply_streams<Format, 2>(args.weights, panel, rows, last_columns);
+    }
+  }
+  multiply<Format, PrefetchNear>(args, panel);
+}
+
+template <typename Format>
+void multiply_for_streams(const IntGemmArgs &args) {
+  if (args.n_rows == 0) return;
+  if (args.n_rows <= 2) return multiply_few<Format>(args);
+  multiply<Format, PrefetchFar>(args, args.first_panel);
 }
 
 }  // namespace
 
 void int8_gemm_avx512(const IntGemmArgs &args) noexcept {
-  multiply<Int8Format>(args);
+  multiply<Int8Format, PrefetchNear>(args, args.first_panel);
 }
 void int4_gemm_avx512(const IntGemmArgs &args) noexcept {
-  multiply<Int4Format>(args);
+  multiply<Int4Format, PrefetchNear>(args, args.first_panel);
+}
+void int8_gemm_avx512_streams(const IntGemmArgs &args) noexcept {
+  multiply_for_streams<Int8Format>(args);
+}
+void int4_gemm_avx512_streams(const IntGemmArgs &args) noexcept {
+  multiply_for_streams<Int4Format>(args);
 }
 
 }  // namespace colibri::cpu

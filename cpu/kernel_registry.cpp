@@ -20,6 +20,7 @@ constexpr uint32_t kAvx512Features = kAvx2Features | kFeatureAvx512F | kFeatureA
 
 constexpr KernelRow kRows[] = {
 #if COLIBRI_X86
+    {"avx512", kAvx512Features | kFeatureManyStreams, &kKernelSetAvx512Streams},
     {"avx512", kAvx512Features, &kKernelSetAvx512},
     {"avx2", kAvx2Features, &kKernelSetAvx2},
 #endif
@@ -28,7 +29,10 @@ constexpr KernelRow kRows[] = {
 
 std::string list_names() {
   std::string text;
+  std::string_view last;
   for (const KernelRow &row : kRows) {
+    if (row.name == last) continue;
+    last = row.name;
     if (!text.empty()) text += ", ";
     text += row.name;
   }
@@ -43,15 +47,18 @@ std::span<const KernelRow> kernel_rows() noexcept {
 
 const KernelRow &choose_kernel_row(std::string_view name) {
   const uint32_t features = detect_cpu_features();
+  const KernelRow *refused = nullptr;  // the row of this name that needs the least
   for (const KernelRow &row : kRows) {
-    const uint32_t missing = row.needed_features & ~features;
-    if (name.empty() ? missing != 0 : name != row.name) continue;
-    if (missing == 0) return row;
+    if (!name.empty() && name != row.name) continue;
+    if ((row.needed_features & ~features) == 0) return row;
+    refused = &row;
+  }
+  if (refused != nullptr) {
     throw_error(
         StatusCode::kUnsupported,
         "kernel set '%s' needs CPU features that are missing here: %s; leave the name empty "
         "for the best set of this CPU",
-        row.name, describe_cpu_features(missing).c_str());
+        refused->name, describe_cpu_features(refused->needed_features & ~features).c_str());
   }
   throw_error(StatusCode::kArgument, "kernel set '%.*s' is not known; known are: %s",
               static_cast<int>(name.size() < 64 ? name.size() : 64), name.data(),

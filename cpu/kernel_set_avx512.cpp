@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of the kernels of one set: AVX-512 F, BW, DQ, VL and VNNI.
+// The tables of the kernels of AVX-512 F, BW, DQ, VL and VNNI: one for processors that follow many
+// read streams, one for the others. They differ in the order in which integer products read.
 
 #include "cpu/kernels.h"
 
@@ -14,6 +15,8 @@ void float_gemm_int8_avx512(const FloatGemmArgs &) noexcept;
 void float_gemm_int4_avx512(const FloatGemmArgs &) noexcept;
 void int8_gemm_avx512(const IntGemmArgs &) noexcept;
 void int4_gemm_avx512(const IntGemmArgs &) noexcept;
+void int8_gemm_avx512_streams(const IntGemmArgs &) noexcept;
+void int4_gemm_avx512_streams(const IntGemmArgs &) noexcept;
 void quantise_row_avx512(const float *, size_t, size_t, int8_t *, float *, int32_t *) noexcept;
 void rms_norm_row_avx512(const float *, const float *, float, size_t, float *) noexcept;
 void layer_norm_row_avx512(const float *, const float *, const float *, float, size_t,
@@ -31,25 +34,35 @@ uint64_t read_prefetched_avx512(const uint8_t *, size_t) noexcept;
 uint64_t read_two_streams_avx512(const uint8_t *, size_t) noexcept;
 uint64_t read_four_streams_avx512(const uint8_t *, size_t) noexcept;
 
-extern const KernelSet kKernelSetAvx512 = {
-    {float_gemm_f32_avx512, float_gemm_bf16_avx512, float_gemm_f16_avx512, float_gemm_fp8_avx512,
-     float_gemm_int8_avx512, float_gemm_int4_avx512},
-    int8_gemm_avx512,
-    int4_gemm_avx512,
-    quantise_row_avx512,
-    rms_norm_row_avx512,
-    layer_norm_row_avx512,
-    silu_row_avx512,
-    sigmoid_row_avx512,
-    add_row_avx512,
-    combine_row_avx512,
-    attention_avx512,
-    index_scores_avx512,
-    {integer_peak_avx512, "vpdpbusd zmm"},
-    {integer_peak_avx512, "vpdpbusd zmm"},
-    {float_peak_avx512, "vfmadd ps zmm"},
-    {read_ascending_avx512, read_prefetched_avx512, read_two_streams_avx512,
-     read_four_streams_avx512},
-};
+namespace {
+
+constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm) {
+  return {
+      {float_gemm_f32_avx512, float_gemm_bf16_avx512, float_gemm_f16_avx512, float_gemm_fp8_avx512,
+       float_gemm_int8_avx512, float_gemm_int4_avx512},
+      int8_gemm,
+      int4_gemm,
+      quantise_row_avx512,
+      rms_norm_row_avx512,
+      layer_norm_row_avx512,
+      silu_row_avx512,
+      sigmoid_row_avx512,
+      add_row_avx512,
+      combine_row_avx512,
+      attention_avx512,
+      index_scores_avx512,
+      {integer_peak_avx512, "vpdpbusd zmm"},
+      {integer_peak_avx512, "vpdpbusd zmm"},
+      {float_peak_avx512, "vfmadd ps zmm"},
+      {read_ascending_avx512, read_prefetched_avx512, read_two_streams_avx512,
+       read_four_streams_avx512},
+  };
+}
+
+}  // namespace
+
+extern constexpr KernelSet kKernelSetAvx512 = make_set(int8_gemm_avx512, int4_gemm_avx512);
+extern constexpr KernelSet kKernelSetAvx512Streams =
+    make_set(int8_gemm_avx512_streams, int4_gemm_avx512_streams);
 
 }  // namespace colibri::cpu

@@ -76,7 +76,7 @@ TEST_CASE("integer products have the reference's bits for awkward sizes") {
 
 TEST_CASE("integer products have the reference's bits for every number of rows") {
   for (const WeightFormat format : kFormats) {
-    for (size_t n_rows = 1; n_rows <= 17; ++n_rows) {
+    for (size_t n_rows = 1; n_rows <= 64; ++n_rows) {
       compare_sets(make_layout(format, 150, 268, 64), n_rows);
       compare_sets(make_layout(format, 50, 268, 64, true), n_rows);
     }
@@ -96,8 +96,13 @@ TEST_CASE("integer products have the reference's bits for every group") {
 
 TEST_CASE("integer products have the reference's bits for production widths") {
   for (const WeightFormat format : kFormats) {
+    for (const size_t n_rows : {1, 2, 9}) {
+      compare_sets(make_layout(format, 96, 6144, 64), n_rows);
+      compare_sets(make_layout(format, 144, 2048, 64), n_rows);
+      compare_sets(make_layout(format, 144, 768, 128), n_rows);
+      compare_sets(make_layout(format, 80, 14336, 32), n_rows);
+    }
     compare_sets(make_layout(format, 2048, 6144, 64), 1);
-    compare_sets(make_layout(format, 768, 2048, 128), 9);
   }
 }
 

@@ -19,6 +19,16 @@ using namespace colibri;
 using colibri::cpu::choose_kernel_row;
 using colibri::cpu::kernel_rows;
 
+namespace {
+
+bool can_run(const std::string &name) {
+  const std::vector<cpu::KernelRow> rows = test::runnable_rows();
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const cpu::KernelRow &row) { return row.name == name; });
+}
+
+}  // namespace
+
 TEST_CASE("without a name the first set that the CPU can run is chosen") {
   REQUIRE(choose_kernel_row("").name == std::string(test::runnable_rows().front().name));
 }
@@ -46,7 +56,10 @@ TEST_CASE("a set whose features the operating system lists is found") {
 
 TEST_CASE("a forced name runs that set") {
   ThreadPool threads(1);
+  std::string last;
   for (const cpu::KernelRow &row : test::runnable_rows()) {
+    if (row.name == last) continue;  // a row that needs less, for other processors
+    last = row.name;
     REQUIRE(choose_kernel_row(row.name).set == row.set);
     REQUIRE(cpu::make_cpu_backend(threads, row.name)->kernel_set_name() == std::string(row.name));
   }
@@ -72,7 +85,7 @@ TEST_CASE("a set that the CPU cannot run is refused with the missing features") 
   const uint32_t features = cpu::detect_cpu_features();
   for (const cpu::KernelRow &row : kernel_rows()) {
     const uint32_t missing = row.needed_features & ~features;
-    if (missing == 0) continue;
+    if (missing == 0 || can_run(row.name)) continue;
     WARN("this CPU cannot run the kernel set " << row.name << ": it lacks "
                                                << cpu::describe_cpu_features(missing));
     try {

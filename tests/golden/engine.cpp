@@ -81,7 +81,8 @@ std::vector<std::string> runnable_kernel_sets() {
   const uint32_t features = cpu::detect_cpu_features();
   std::vector<std::string> names;
   for (const cpu::KernelRow &row : cpu::kernel_rows()) {
-    if ((row.needed_features & ~features) == 0) names.emplace_back(row.name);
+    const bool is_new = names.empty() || names.back() != row.name;
+    if (is_new && (row.needed_features & ~features) == 0) names.emplace_back(row.name);
   }
   return names;
 }
