@@ -24,8 +24,8 @@ extern "C" {
 
 /** Options of colibri_measure_kernels(). Fill with colibri_measure_options_init(). */
 typedef struct colibri_measure_options {
-  uint32_t struct_size; /**< set by colibri_measure_options_init() */
-  uint32_t n_threads;   /**< 1..1024. Default 1 */
+  uint32_t struct_size;   /**< set by colibri_measure_options_init() */
+  uint32_t n_threads;     /**< 1..1024. Default 1 */
   const char *kernel_set; /**< as in colibri_model_options */
   int32_t matrix;         /**< COLIBRI_MATRIX_* */
   uint32_t columns;       /**< outputs of one matrix, 1..1048576. Default 2048 */
@@ -35,13 +35,22 @@ typedef struct colibri_measure_options {
                                1.25 GiB, more than any cache */
 } colibri_measure_options;
 
-/** As colibri_model_options_init(). */
+/**
+ * Sets struct_size and leaves every field at its default.
+ *
+ * @param options      struct_size bytes are written; NULL is ignored.
+ * @param struct_size  sizeof(colibri_measure_options) of the caller.
+ *
+ * Threads  Any.
+ * Since    0.2
+ */
 COLIBRI_API void colibri_measure_options_init(colibri_measure_options *options, size_t struct_size);
 
 /** What bounds the kernels. */
 typedef struct colibri_machine_figures {
   uint32_t struct_size; /**< set by the caller */
-  uint32_t n_threads;   /**< in use */
+  uint32_t
+      n_threads; /**< that worked at the same time: fewer than asked if the machine gives fewer */
   double read_gbps;     /**< 1e9 bytes per second: plain reads of memory_bytes by all threads */
   double peak_gmacs;    /**< 1e9 multiply-adds per second in registers, all threads, of the
                              instructions that the kernel uses */

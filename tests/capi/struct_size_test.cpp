@@ -82,6 +82,26 @@ TEST_CASE("options of a wrong size, or with an unknown setting in their tail, ar
       });
 }
 
+TEST_CASE("measuring refuses options and results of a wrong size") {
+  const uint32_t rows[] = {1};
+  colibri_measure_options quick;
+  colibri_measure_options_init(&quick, sizeof quick);
+  quick.columns = quick.depth = 64;
+  quick.min_runs = 1;
+  quick.memory_bytes = 1 << 20;
+  const auto measure = [&](colibri_measure_options *options, colibri_machine_figures *machine) {
+    colibri_kernel_figures figures[1];
+    return colibri_measure_kernels(options, rows, 1, machine, figures, sizeof figures[0], nullptr);
+  };
+  check_options<colibri_measure_options>(quick, [&](colibri_measure_options *options) {
+    colibri_machine_figures machine = sized<colibri_machine_figures>();
+    return measure(options, &machine);
+  });
+  check_sizes<colibri_machine_figures>(
+      sized<colibri_machine_figures>(),
+      [&](colibri_machine_figures *machine) { return measure(&quick, machine); });
+}
+
 TEST_CASE("results of a wrong size are refused") {
   const std::string path = tiny_model();
   const Model model = open_tiny();

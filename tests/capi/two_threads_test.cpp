@@ -81,6 +81,27 @@ TEST_CASE("facts, plans and descriptions are asked by two threads at once") {
       {});
 }
 
+TEST_CASE("two threads measure at once") {
+  colibri_measure_options options;
+  colibri_measure_options_init(&options, sizeof options);
+  options.columns = options.depth = 64;
+  options.min_runs = 1;
+  options.memory_bytes = 1 << 20;
+  run_in_two_threads({[&] {
+                        const uint32_t rows[] = {1};
+                        colibri_machine_figures machine{};
+                        machine.struct_size = sizeof machine;
+                        colibri_kernel_figures figures[1];
+                        return colibri_measure_kernels(&options, rows, 1, &machine, figures,
+                                                       sizeof figures[0], nullptr);
+                      },
+                      [&] {
+                        double read_gbps = 0;
+                        return colibri_measure_read_bandwidth(1, 1 << 20, &read_gbps, nullptr);
+                      }},
+                     {});
+}
+
 TEST_CASE("two threads open and close models of one folder") {
   const std::string path = tiny_model();
   const colibri_model_options options = small_options();

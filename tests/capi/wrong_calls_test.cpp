@@ -253,6 +253,19 @@ TEST_CASE("NULL for every other pointer of the model functions is refused by nam
         }) == "path is NULL");
 }
 
+TEST_CASE("NULL for every pointer of the measuring functions is refused") {
+  const uint32_t rows[] = {1};
+  colibri_machine_figures machine{};
+  machine.struct_size = sizeof machine;
+  colibri_kernel_figures figures[1] = {};
+  const size_t size = sizeof figures[0];
+  CHECK_ARGUMENT(colibri_measure_kernels(nullptr, nullptr, 1, &machine, figures, size, nullptr));
+  CHECK_ARGUMENT(colibri_measure_kernels(nullptr, rows, 1, nullptr, figures, size, nullptr));
+  CHECK_ARGUMENT(colibri_measure_kernels(nullptr, rows, 1, &machine, nullptr, size, nullptr));
+  CHECK_ARGUMENT(colibri_measure_read_bandwidth(1, 0, nullptr, nullptr));
+  colibri_measure_options_init(nullptr, sizeof(colibri_measure_options));
+}
+
 TEST_CASE("NULL for every other pointer of the tokenizer functions is refused") {
   const AllHandles all;
   colibri_tokenizer *tokenizer = all.tokenizer.get();
