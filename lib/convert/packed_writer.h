@@ -4,8 +4,8 @@
 // in any order; the folder appears under its name when everything is there, or not at all.
 //
 // Work happens in DESTINATION.partial beside the destination: shards at their final size, and a
-// journal with one line per finished tensor (name, checksum), written after the tensor's bytes are
-// on disk. So a killed conversion goes on where it was: a tensor without a sound line is written
+// journal (conversion_journal.h) with one line per finished tensor, written after the tensor's bytes
+// are on disk. So a killed conversion goes on where it was: a tensor without a sound line is written
 // again. The journal's first line binds it to source and options.
 
 #pragma once
@@ -40,7 +40,10 @@ struct PackedWriterPlan {
   std::vector<OutputTensor> tensors;  // packed ones first, so that all of them are aligned
   // Side files: name and content, written as they are.
   std::vector<std::pair<std::string, std::vector<uint8_t>>> files;
-  uint64_t max_shard_bytes = 0;
+  uint64_t max_shard_bytes = 0;  // 0: one file
+  // Finished tensors are recorded together, as bringing each to the disk by itself takes longer than
+  // writing it: when there are so many bytes of them, when 2 s have passed, and at the end.
+  uint64_t max_unrecorded_bytes = 256ull << 20;
 };
 
 class PackedWriter {
@@ -48,10 +51,11 @@ class PackedWriter {
   // Makes the partial folder, or takes it up again if `resumes`. Throws Error: kArgument if the
   // destination exists, or if a partial folder exists and `resumes` is not set (the message names
   // --resume and the folder to remove); kNotFound if `resumes` is set and there is none; kMismatch
-  // if it belongs to another source or other options (which, is named); kBusy if another process
-  // works on it; kIo, with needed and free bytes if the disk is too small.
+  // if it belongs to another source or other options (which, is named) or holds files of something
+  // else; kBusy if another process works on it; kIo, with needed and free bytes if the disk is too
+  // small; and as cut_into_shards().
   PackedWriter(PackedWriterPlan plan, bool resumes);
-  ~PackedWriter();  // leaves the partial folder for a later resume
+  ~PackedWriter();  // records what is finished, leaves the partial folder for a later resume
   PackedWriter(const PackedWriter &) = delete;
   PackedWriter &operator=(const PackedWriter &) = delete;
 
@@ -61,13 +65,16 @@ class PackedWriter {
   bool is_done(size_t tensor) const noexcept;  // index into plan().tensors
 
   // Bytes of one tensor that is not done, from its start, in one or more pieces of any size;
-  // finish_tensor() after the last. One tensor at a time, from one thread.
+  // finish_tensor() after the last. One tensor at a time, from one thread. Throws Error: kIo;
+  // kInternal for bytes that are too many or too few, or of another tensor.
   void append(size_t tensor, std::span<const uint8_t> bytes);
   void finish_tensor(size_t tensor);
 
   // Reads everything back and compares checksums, writes headers and side files, syncs, and gives
   // the folder its name. `progress` as in ConversionOptions, over the bytes read back; false throws
-  // Error(kCancelled). Error(kIo) names a tensor whose bytes came back different.
+  // Error(kCancelled). Error(kIo) names a tensor whose bytes came back different; a resumed writer
+  // writes that one again. kState if a tensor is not done. After success only is_done() and the
+  // like may be called.
   void publish(const std::function<bool(uint64_t, uint64_t)> &progress);
 
  private:

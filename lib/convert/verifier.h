@@ -15,7 +15,8 @@ struct VerifyReport {
   uint64_t n_tensors = 0;
   uint64_t n_files = 0;
   uint64_t bytes = 0;
-  std::vector<std::string> damaged;  // names of tensors, or of side files, that differ or are absent
+  // Names of tensors, then of side files, that differ from their checksums or are absent.
+  std::vector<std::string> damaged;
 };
 
 // Reads everything once, in the order of the files. Throws Error: kUnsupported if there are no

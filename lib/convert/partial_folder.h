@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The folder in which a conversion works, DESTINATION.partial: made or taken up again, locked, and
+// in the end renamed. Knows names, nothing of tensors.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "lib/base/file_writer.h"
+
+namespace colibri {
+
+class PartialFolder {
+ public:
+  // Errors as PackedWriter has them. A new folder is only made if the disk has `needed_bytes` free.
+  PartialFolder(const std::string &destination, bool resumes, uint64_t needed_bytes);
+
+  const std::string &path() const noexcept { return path_; }
+  std::string journal_path() const;
+  // Throws Error(kMismatch) for the first file that is neither in `names` nor one of ours: it would
+  // become part of the snapshot.
+  void require_only(const std::set<std::string> &names) const;
+  // Throws Error(kIo) with both numbers if fewer bytes are free.
+  void require_space(uint64_t needed_bytes) const;
+
+  // Throws Error(kArgument) if the destination exists.
+  void require_free_name() const;
+  // Removes journal and lock and gives the folder its name, all of it to survive a loss of power.
+  void publish();
+
+ private:
+  std::string destination_;
+  std::string path_;
+  std::unique_ptr<FileLock> lock_;
+};
+
+}  // namespace colibri
