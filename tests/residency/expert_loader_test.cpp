@@ -8,7 +8,7 @@
 
 #include "lib/base/buffer.h"
 #include "lib/residency/expert_layout.h"
-#include "tests/residency/synthetic_experts.h"
+#include "tests/residency/packed_experts.h"
 #include "tests/support/catch.h"
 
 namespace {
@@ -137,4 +137,23 @@ TEST_CASE("destruction ends the read that runs and drops those that wait") {
   const size_t n_done = f.outcomes.count();
   REQUIRE(n_done >= 1);
   REQUIRE(n_done <= 4);
+}
+
+TEST_CASE("packed experts are read without staging, each with one read") {
+  const test::PackedExperts model(8);
+  const uint64_t bytes = packed_bytes(model.experts()[0]);
+  Buffer slots(8 * bytes, "slots");
+  Outcomes outcomes;
+  ExpertLoader loader(model.index, 0, 3, 8, outcomes.done());
+  for (uint32_t expert = 0; expert < 8; ++expert) {
+    loader.submit({&model.experts()[expert], {slots.data() + expert * bytes, bytes}, expert});
+  }
+  for (const Outcome &outcome : outcomes.wait_for(8)) {
+    REQUIRE(outcome.code == StatusCode::kOk);
+    REQUIRE(outcome.read_bytes == bytes);
+    const ExpertView view =
+        view_expert(model.experts()[outcome.tag], slots.data() + outcome.tag * bytes);
+    REQUIRE(test::has_packed_weights(view, outcome.tag));
+  }
+  REQUIRE(model.control->n_reads() == 8);
 }

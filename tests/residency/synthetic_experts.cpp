@@ -176,6 +176,10 @@ TensorIndex make_index(const std::vector<TestTensor> &tensors,
   for (const TestTensor &tensor : tensors) {
     file.insert(file.end(), tensor.bytes.begin(), tensor.bytes.end());
   }
+  return make_index_of_file(std::move(file), std::move(control));
+}
+
+TensorIndex make_index_of_file(std::vector<uint8_t> file, std::shared_ptr<ReaderControl> control) {
   std::vector<std::unique_ptr<Reader>> readers;
   readers.push_back(std::make_unique<ControlledReader>(std::move(file), std::move(control)));
   return TensorIndex::from_readers(std::move(readers));

@@ -57,6 +57,8 @@ struct TestTensor {
 // An index over one generated file of these tensors.
 TensorIndex make_index(const std::vector<TestTensor> &tensors,
                        std::shared_ptr<ReaderControl> control);
+// An index over this file.
+TensorIndex make_index_of_file(std::vector<uint8_t> file, std::shared_ptr<ReaderControl> control);
 
 struct SyntheticShape {
   // Expert width (a multiple of 1) of each layer; 0: a layer without experts.

@@ -12,6 +12,7 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/file.h"
+#include "tests/residency/packed_experts.h"
 #include "tests/residency/packed_reading.h"
 #include "tests/residency/synthetic_experts.h"
 #include "tests/support/catch.h"
@@ -241,4 +242,41 @@ TEST_CASE(
   REQUIRE(load_packed(index, source, staging, destination.data(), nullptr).code() ==
           StatusCode::kInternal);
   REQUIRE(control->n_reads() == 0);
+}
+
+TEST_CASE("a packed matrix is read to its place with one read and no staging") {
+  const auto made = test::make_packed_matrix(WeightFormat::kInt8, 17, 40, 16, ScaleType::kBF16);
+  test::PackedShard shard;
+  shard.add_matrix("x", made);
+  auto control = std::make_shared<ReaderControl>();
+  const TensorIndex index = test::make_packed_index(shard, control);
+  const WeightSource source = find_matrix(index, "x", 17, 40);
+  REQUIRE(packed_layout(source) == made.layout);
+  REQUIRE(staging_bytes(source) == 0);
+  control->reset_counts();
+  Buffer destination(made.bytes.size() + 64, "destination");
+  std::memset(destination.data(), kPattern, destination.size());
+  uint64_t read_bytes = 7;
+  REQUIRE(load_packed(index, source, {}, destination.data(), &read_bytes).is_ok());
+  REQUIRE(control->n_reads() == 1);
+  REQUIRE(control->n_reads_at(source.values.offset) == 1);
+  REQUIRE(read_bytes == 7 + made.bytes.size());
+  REQUIRE(test::has_weights({made.layout, destination.data()}, made));
+  REQUIRE(destination.data()[made.bytes.size()] == kPattern);
+}
+
+TEST_CASE("a failed read of a packed matrix names tensor and file and counts no bytes") {
+  test::PackedShard shard;
+  shard.add_matrix("layers.3.x", test::make_packed_matrix(WeightFormat::kInt4, 16, 32));
+  auto control = std::make_shared<ReaderControl>();
+  const TensorIndex index = test::make_packed_index(shard, control);
+  const WeightSource source = find_matrix(index, "layers.3.x", 16, 32);
+  Buffer destination(packed_layout(source).total_bytes(), "destination");
+  control->fail_at(source.values.offset);
+  uint64_t read_bytes = 0;
+  const Status status = load_packed(index, source, {}, destination.data(), &read_bytes);
+  REQUIRE(status.code() == StatusCode::kIo);
+  REQUIRE(std::string(status.message()).find("layers.3.x") != std::string::npos);
+  REQUIRE(std::string(status.message()).find("synthetic.safetensors") != std::string::npos);
+  REQUIRE(read_bytes == 0);
 }
