@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tests/golden/engine.h"
+#include "tests/snapshot/packed_model.h"
 #include "tests/support/catch.h"
 
 namespace colibri::test {
@@ -37,6 +38,11 @@ void check_matrix(Backend &backend, const Snapshot &snapshot, const WeightSource
     REQUIRE(std::memcmp(actual.data(), expected.data() + row * source.columns,
                         actual.size() * sizeof(float)) == 0);
   }
+}
+
+void check_made(const PackedMatrix &matrix, const MadeMatrix &made) {
+  REQUIRE(matrix.layout == made.layout);
+  REQUIRE(std::memcmp(matrix.values, made.bytes.data(), made.bytes.size()) == 0);
 }
 
 }  // namespace
@@ -93,6 +99,50 @@ TEST_CASE("kv_b_proj becomes transposed key parts and straight value parts of ev
       }
     }
   }
+}
+
+TEST_CASE("dense weights of a packed snapshot are the bytes of the file") {
+  const TempFolder folder;
+  PackedModel model;
+  model.write(folder);
+  const Snapshot snapshot = Snapshot::open(folder.path());
+  for (const uint32_t n_threads : {1u, 3u}) {
+    ThreadPool threads(n_threads);
+    DenseWeights weights;
+    weights.load(snapshot, threads, nullptr);
+    check_made(weights.embedding, model.find("model.embed_tokens.weight").parts[0]);
+    check_made(weights.head, model.find("lm_head.weight").parts[0]);
+    for (size_t i = 0; i < weights.layers.size(); ++i) {
+      const LayerWeights &layer = weights.layers[i];
+      const std::string prefix = "model.layers." + std::to_string(i) + ".self_attn.";
+      check_made(layer.query_b, model.find(prefix + "q_b_proj.weight").parts[0]);
+      check_made(layer.output, model.find(prefix + "o_proj.weight").parts[0]);
+      const std::vector<MadeMatrix> &heads = model.find(prefix + "kv_b_proj.weight").parts;
+      REQUIRE(layer.key_up.size() == 2);
+      for (size_t head = 0; head < 2; ++head) {
+        check_made(layer.key_up[head], heads[2 * head]);
+        check_made(layer.value_up[head], heads[2 * head + 1]);
+      }
+    }
+  }
+}
+
+TEST_CASE("a packed matrix larger than a slice is loaded whole") {
+  const TempFolder folder;
+  PackedModel model;
+  model.tiny.config["vocab_size"] = "600000";
+  for (const char *name : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    model.find(name).parts[0] =
+        make_packed_matrix(WeightFormat::kInt8, 600000, 16, 16, ScaleType::kBF16);
+  }
+  REQUIRE(model.find("lm_head.weight").parts[0].bytes.size() > DenseWeights::kLoadSliceBytes);
+  model.write(folder);
+  const Snapshot snapshot = Snapshot::open(folder.path());
+  ThreadPool threads(2);
+  DenseWeights weights;
+  weights.load(snapshot, threads, nullptr);
+  check_made(weights.head, model.find("lm_head.weight").parts[0]);
+  check_made(weights.embedding, model.find("model.embed_tokens.weight").parts[0]);
 }
 
 TEST_CASE("progress never falls, ends at the planned bytes, and can stop the load") {

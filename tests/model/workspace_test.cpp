@@ -47,4 +47,17 @@ TEST_CASE("a workspace of a published size at a long context does not wrap") {
   CHECK(bytes > uint64_t{4096} * 154880 * 4);
 }
 
+TEST_CASE("there is room for the quantised queries of all heads, however wide they are") {
+  ModelConfig config = sparse_config();
+  const uint64_t narrow = Workspace::bytes(config, {8, 1, 100, 16});
+  config.nope_width = 100 * config.kv_latent;
+  const uint64_t wide = Workspace::bytes(config, {8, 1, 100, 16});
+  // Beside the float queries, one byte per element of what a product quantises.
+  const uint64_t n_elements = uint64_t{8} * config.n_heads * config.nope_width;
+  const Workspace workspace(config, {8, 1, 100, 16}, nullptr, nullptr);
+  CHECK(wide - narrow > n_elements * sizeof(float) + n_elements / 2);
+  CHECK(reinterpret_cast<const int8_t *>(workspace.quantised_scales) - workspace.quantised >=
+        static_cast<std::ptrdiff_t>(n_elements));
+}
+
 }  // namespace colibri

@@ -58,6 +58,20 @@ std::optional<PackedEntry> make_entry(const TestTensor &tensor, uint32_t seed) {
   return make_matrix_entry(tensor, seed);
 }
 
+// kv_b_proj as checkpoints have it: of each head the rows of the key half, then of the value half.
+std::vector<float> join_heads(const std::vector<MadeMatrix> &parts) {
+  std::vector<float> rows;
+  for (size_t i = 0; i < parts.size(); i += 2) {
+    for (uint32_t nope = 0; nope < kNope; ++nope) {
+      for (uint32_t latent = 0; latent < kLatent; ++latent) {
+        rows.push_back(parts[i].weights[latent * kNope + nope]);
+      }
+    }
+    rows.insert(rows.end(), parts[i + 1].weights.begin(), parts[i + 1].weights.end());
+  }
+  return rows;
+}
+
 }  // namespace
 
 PackedModel::PackedModel() {
@@ -105,6 +119,32 @@ PackedShard PackedModel::shard() const {
 void PackedModel::write(const TempFolder &folder) const {
   folder.write("config.json", tiny.config_text());
   folder.write("model.safetensors", shard().file());
+}
+
+TinyModel make_plain(const PackedModel &model) {
+  TinyModel plain = model.tiny;
+  plain.tensors.clear();
+  const auto add = [&](const std::string &name, uint64_t rows, uint64_t columns,
+                       const std::vector<float> &weights) {
+    plain.tensors.push_back({name, "F32", {rows, columns}, float_bytes(weights)});
+  };
+  for (const PackedEntry &entry : model.entries) {
+    if (!entry.form) {
+      plain.tensors.push_back(entry.plain);
+    } else if (*entry.form == PackedForm::kHeads) {
+      const std::vector<float> rows = join_heads(entry.parts);
+      add(entry.name, rows.size() / kLatent, kLatent, rows);
+    } else {
+      for (size_t part = 0; part < entry.parts.size(); ++part) {
+        constexpr const char *kSuffixes[] = {".gate_proj.weight", ".up_proj.weight",
+                                             ".down_proj.weight"};
+        const MadeMatrix &made = entry.parts[part];
+        add(entry.name + (*entry.form == PackedForm::kExpert ? kSuffixes[part] : ""),
+            made.layout.columns, made.layout.depth, made.weights);
+      }
+    }
+  }
+  return plain;
 }
 
 }  // namespace colibri::test

@@ -36,4 +36,7 @@ struct PackedModel {
   void write(const TempFolder &folder) const;
 };
 
+// The same weights as a model of plain F32 matrices.
+TinyModel make_plain(const PackedModel &model);
+
 }  // namespace colibri::test
