@@ -49,8 +49,7 @@ COLIBRI_API void colibri_measure_options_init(colibri_measure_options *options, 
 /** What bounds the kernels. */
 typedef struct colibri_machine_figures {
   uint32_t struct_size; /**< set by the caller */
-  uint32_t
-      n_threads; /**< that worked at the same time: fewer than asked if the machine gives fewer */
+  uint32_t n_threads;   /**< at work at once; the machine may give fewer than asked */
   double read_gbps;     /**< 1e9 bytes per second: plain reads of memory_bytes by all threads */
   double peak_gmacs;    /**< 1e9 multiply-adds per second in registers, all threads, of the
                              instructions that the kernel uses */

@@ -35,6 +35,17 @@ typedef struct colibri_model_stats {
   uint64_t expert_wait_ns; /**< computing threads waited for reads */
   uint64_t n_passes;       /**< forward passes */
   uint64_t n_rows;         /**< rows of all passes */
+  /* Since 0.2: what passes read of weights and KV, as their layouts have it; norms, biases and
+   * activations are left out. */
+  uint64_t dense_bytes_touched;  /**< every matrix product but those of routed experts: values and
+                                      scales once a pass, whatever its rows; for an embedding row
+                                      the 16 columns that it is stored with */
+  uint64_t expert_bytes_touched; /**< every expert that rows of a pass chose, once a layer */
+  uint64_t kv_bytes_touched;     /**< for every row and layer keys, values and index keys of the
+                                      positions that it attends to or chooses from */
+  uint64_t n_experts_touched;    /**< distinct experts, summed over layers and passes */
+  uint64_t n_expert_rows;        /**< rows that experts were computed for, summed likewise */
+  uint64_t n_integer_macs;       /**< multiply-adds of INT4 and INT8 weights with int8 rows */
 } colibri_model_stats;
 
 /**

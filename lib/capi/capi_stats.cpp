@@ -35,6 +35,7 @@ colibri_scheduler_stats to_public(const SchedulerStats &stats) noexcept {
 
 colibri_model_stats read_stats(const colibri_model &model) noexcept {
   const ExpertCacheStats experts = model.open.expert_stats();
+  const PassCounters passes = model.open.model().counters();
   colibri_model_stats stats{};
   stats.n_slots_in_use = model.open.pool().n_taken();
   stats.n_engines_in_use = model.n_engines;
@@ -51,6 +52,12 @@ colibri_model_stats read_stats(const colibri_model &model) noexcept {
   stats.expert_wait_ns = static_cast<uint64_t>(experts.wait_seconds * 1e9);
   stats.n_passes = model.n_passes;
   stats.n_rows = model.n_rows;
+  stats.dense_bytes_touched = passes.dense_bytes;
+  stats.expert_bytes_touched = passes.expert_bytes;
+  stats.kv_bytes_touched = passes.kv_bytes;
+  stats.n_experts_touched = passes.n_experts;
+  stats.n_expert_rows = passes.n_expert_rows;
+  stats.n_integer_macs = passes.n_integer_macs;
   return stats;
 }
 

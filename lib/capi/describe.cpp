@@ -172,6 +172,12 @@ void write_stats(const colibri_model_stats &stats, JsonWriter &json) {
   json.key("expert_wait_ns").value(stats.expert_wait_ns);
   json.key("n_passes").value(stats.n_passes);
   json.key("n_rows").value(stats.n_rows);
+  json.key("dense_bytes_touched").value(stats.dense_bytes_touched);
+  json.key("expert_bytes_touched").value(stats.expert_bytes_touched);
+  json.key("kv_bytes_touched").value(stats.kv_bytes_touched);
+  json.key("n_experts_touched").value(stats.n_experts_touched);
+  json.key("n_expert_rows").value(stats.n_expert_rows);
+  json.key("n_integer_macs").value(stats.n_integer_macs);
   json.end_object();
 }
 

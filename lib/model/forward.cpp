@@ -31,6 +31,9 @@ void begin(const Pass &pass, const RotaryFrequencies &rotary) {
     rotary.fill(pass.rows[r].position, workspace.cosines + r * half, workspace.sines + r * half);
     pass.row_status[r] = Status();
   }
+  const WeightLayout &embedding = pass.weights.embedding.layout;
+  workspace.counters.dense_bytes +=
+      uint64_t{pass.n_rows()} * (embedding.panel_bytes() + embedding.scale_panel_bytes());
   pass.backend.embed({pass.weights.embedding, workspace.token_ids, pass.n_rows(), workspace.hidden,
                       pass.config.width});
 }

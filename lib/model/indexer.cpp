@@ -42,6 +42,7 @@ void select_rows(const Pass &pass, uint32_t layer, uint32_t first, uint32_t n) {
     target.key_panels = pass.kv_layout.index_panels(row.slot, layer);
     target.n_keys = uses_selection(pass, row) ? row.position + 1 : 0;
     is_needed |= target.n_keys > 0;
+    workspace.counters.kv_bytes += uint64_t{target.n_keys} * config.index_width * sizeof(float);
   }
   if (!is_needed) return;
   const size_t query_width = size_t{config.index_heads} * config.index_width;

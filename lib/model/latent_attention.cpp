@@ -125,6 +125,8 @@ void attend(const Pass &pass, uint32_t layer) {
     const bool is_sparse = uses_selection(pass, row);
     target.positions = is_sparse ? workspace.selected + size_t{r} * config.index_top_k : nullptr;
     target.n_keys = is_sparse ? config.index_top_k : row.position + 1;
+    // Values are the front of the keys.
+    workspace.counters.kv_bytes += uint64_t{target.n_keys} * key_width * sizeof(float);
   }
   AttentionArgs args;
   args.rows = {workspace.attention_rows.data(), pass.n_rows()};

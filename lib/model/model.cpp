@@ -73,6 +73,7 @@ struct Model::Impl {
   const bool uses_integers;
   const float latent_norm_eps;
   DenseWeights weights;
+  PassTotals totals;
 };
 
 uint64_t Model::dense_bytes(const Snapshot &snapshot) {
@@ -129,7 +130,13 @@ void Model::forward(std::span<const ForwardRow> rows, Workspace &workspace,
   const Pass pass = {
       impl_->config, impl_->weights, impl_->kv_layout,     impl_->backend,        workspace, rows,
       row_status,    observer,       impl_->uses_integers, impl_->latent_norm_eps};
+  workspace.counters = PassCounters();
   run_forward(pass, impl_->layers, impl_->rotary);
+  impl_->totals.add(workspace.counters);
+}
+
+PassCounters Model::counters() const noexcept {
+  return impl_->totals.read();
 }
 
 const float *Model::logits(const Workspace &workspace, uint32_t logits_row) const noexcept {

@@ -13,6 +13,7 @@
 #include "lib/backend/backend.h"
 #include "lib/base/parallel.h"
 #include "lib/model/kv_layout.h"
+#include "lib/model/pass_counters.h"
 #include "lib/residency/expert_cache.h"
 #include "lib/snapshot/snapshot.h"
 
@@ -87,6 +88,9 @@ class Model {
   // same slot behind it fail with it. Others are not affected. Never throws; allocates nothing.
   void forward(std::span<const ForwardRow> rows, Workspace &workspace, std::span<Status> row_status,
                ForwardObserver *observer = nullptr) const noexcept;
+
+  // Of all passes that have ended, over all workspaces. Any thread.
+  PassCounters counters() const noexcept;
 
   // [V] logits of a logits row, valid until the next forward() on the workspace.
   const float *logits(const Workspace &workspace, uint32_t logits_row) const noexcept;

@@ -85,6 +85,17 @@ uint32_t input_group(const Pass &pass, const ExpertView &expert) {
   return pass.uses_integers && expert.gate.layout.is_integer() ? expert.gate.layout.group : 0;
 }
 
+void count_expert(const Pass &pass, const ExpertTask &task) {
+  PassCounters &counters = pass.workspace.counters;
+  ++counters.n_experts;
+  counters.n_expert_rows += task.n_rows;
+  for (const PackedMatrix *matrix : {&task.weights.gate, &task.weights.up, &task.weights.down}) {
+    const WeightLayout &layout = matrix->layout;
+    counters.expert_bytes += layout.total_bytes();
+    counters.add_macs(layout, task.n_rows, pass.uses_integers && layout.is_integer());
+  }
+}
+
 // Computes those of the ready experts whose input has this group size.
 void compute_experts(const Pass &pass, std::span<const ExpertCache::Visit::Ready> ready,
                      uint32_t group, QuantisedRows *quantised) {
@@ -99,6 +110,7 @@ void compute_experts(const Pass &pass, std::span<const ExpertCache::Visit::Ready
     task.rows = workspace.expert_rows + first;
     task.outputs = workspace.expert_outputs + first;
     task.n_rows = static_cast<uint32_t>(workspace.expert_first[expert.expert + 1] - first);
+    count_expert(pass, task);
   }
   if (n_tasks == 0) return;
   if (group > 0 && quantised->group != group) {

@@ -12,6 +12,7 @@
 #include "lib/backend/backend.h"
 #include "lib/base/buffer.h"
 #include "lib/model/model.h"
+#include "lib/model/pass_counters.h"
 #include "lib/residency/expert_cache.h"
 #include "lib/snapshot/model_config.h"
 
@@ -71,6 +72,8 @@ class Workspace {
   std::vector<IndexRow> index_rows;          // kScoreRows
   std::vector<LinearTask> linear_tasks;      // max(H, 8)
   std::vector<ExpertTask> expert_tasks;      // E
+
+  PassCounters counters;  // of the current pass
 
  private:
   class Places;

@@ -2,6 +2,8 @@
 //
 // Tests of include/colibri/stats.h.
 
+#include <cstring>
+
 #include "tests/capi/fixture.h"
 #include "tests/support/catch.h"
 
@@ -53,6 +55,43 @@ TEST_CASE("a model counts slots, engines, passes, rows and experts") {
   CHECK(stats.resident_experts == stats.expert_reads - stats.expert_evictions);
   CHECK(stats.resident_expert_bytes <= stats.expert_budget_bytes);
   CHECK(stats.read_failures == 0);
+}
+
+TEST_CASE("a model counts what its passes touch, an expert once for all rows of a pass") {
+  const Model model = open_tiny();
+  const Slot slot = make_slot(model.get());
+  const Batch batch = make_batch(model.get());
+  CHECK(model_stats(model.get()).dense_bytes_touched == 0);
+  decode(batch.get(), slot.get(), {1, 2, 3, 4, 5, 6, 7, 8});
+  const colibri_model_stats prompt = model_stats(model.get());
+  decode(batch.get(), slot.get(), {9});
+  const colibri_model_stats after = model_stats(model.get());
+  // 4 experts per token of at least 1 MoE layer; a decoded row has experts for itself.
+  const uint64_t n_experts = after.n_experts_touched - prompt.n_experts_touched;
+  CHECK(n_experts % 4 == 0);
+  CHECK(n_experts == after.n_expert_rows - prompt.n_expert_rows);
+  CHECK(prompt.n_expert_rows == 8 * n_experts);
+  CHECK(prompt.n_experts_touched < prompt.n_expert_rows);
+  // All experts of this model have one size.
+  const uint64_t expert_bytes = after.expert_bytes_touched / after.n_experts_touched;
+  CHECK(prompt.expert_bytes_touched == expert_bytes * prompt.n_experts_touched);
+  CHECK(after.expert_bytes_touched == expert_bytes * after.n_experts_touched);
+  CHECK(prompt.dense_bytes_touched > 0);
+  CHECK(after.dense_bytes_touched > prompt.dense_bytes_touched);
+  // Row p attends to p + 1 positions: 36 of the prompt, then 9.
+  CHECK((after.kv_bytes_touched - prompt.kv_bytes_touched) * 36 == prompt.kv_bytes_touched * 9);
+  CHECK(after.n_integer_macs > prompt.n_integer_macs);
+}
+
+TEST_CASE("a caller of the first version gets the counters of the first version") {
+  const Model model = open_tiny();
+  colibri_model_stats stats{};
+  std::memset(&stats, 0xC5, sizeof stats);
+  stats.struct_size = 112;
+  REQUIRE(colibri_model_get_stats(model.get(), &stats, nullptr) == COLIBRI_OK);
+  CHECK(stats.struct_size == 112);
+  CHECK(stats.n_rows == 0);
+  CHECK(stats.dense_bytes_touched == 0xC5C5C5C5C5C5C5C5u);
 }
 
 TEST_CASE("passes of schedulers and batches count together") {
