@@ -30,7 +30,7 @@ std::vector<T> read_array(const TensorIndex &arrays, const std::string &name) {
 }  // namespace
 
 GoldenCase::GoldenCase(const std::string &name)
-    : path_(std::string(COLIBRI_TEST_DATA) + "/" + name), arrays_(open_arrays(path_)) {
+    : name_(name), path_(std::string(COLIBRI_TEST_DATA) + "/" + name), arrays_(open_arrays(path_)) {
   const std::string file = path_ + "/golden/golden.json";
   const std::vector<uint8_t> bytes = read_whole_file(file, 1 << 24);
   const JsonDocument document =

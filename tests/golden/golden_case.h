@@ -17,6 +17,7 @@ class GoldenCase {
  public:
   explicit GoldenCase(const std::string &name);
 
+  const std::string &name() const { return name_; }
   const std::string &path() const { return path_; }
   static constexpr int kPrompts = 4;  // of 1, 7, 33 and 97 tokens
 
@@ -33,7 +34,7 @@ class GoldenCase {
   float logits_tolerance() const { return logits_tolerance_; }
 
  private:
-  std::string path_;
+  std::string name_, path_;
   TensorIndex arrays_;
   float logits_tolerance_;
 };
