@@ -35,7 +35,8 @@ EXTRA_EDGES = {"lib/capi/backends.cpp": ["cpu"]}
 INSIDE_TESTS = {"budget_test.cpp", "guard_test.cpp", "handles_test.cpp", "sized_struct_test.cpp"}
 
 # Fixtures that several folders of tests use, beside tests/support.
-SHARED_FIXTURES = {"tests/golden/engine.h", "tests/base/allocation_counter.h", "tests/base/temporary_folder.h"}
+SHARED_FIXTURES = {"tests/golden/engine.h", "tests/base/allocation_counter.h", "tests/base/temporary_folder.h",
+                   "tests/snapshot/packed_shard.h", "tests/snapshot/packed_model.h"}
 
 # Outside libraries and the only files that may include them.
 LIBRARIES = [
