@@ -36,6 +36,21 @@ MatrixTask matrix_task(const LinearTask &task) {
   return result;
 }
 
+uint64_t linear_work(const LinearTask &task) {
+  const WeightLayout &layout = task.matrix.layout;
+  return panel_work(layout, task.input.n_rows) * layout.n_panels();
+}
+
+// How one product is cut: blocks of `panels` panels, the last one perhaps shorter.
+struct Cut {
+  size_t panels, n_blocks;
+};
+Cut cut_into_blocks(const LinearTask &task, uint64_t work) {
+  const WeightLayout &layout = task.matrix.layout;
+  const size_t panels = panels_per_block(layout, task.input.n_rows, work, 1);
+  return {panels, (layout.n_panels() + panels - 1) / panels};
+}
+
 void rotate_pairs(const RopeArgs &args, size_t row, float *x) {
   const size_t half = args.width / 2;
   const float *cosines = args.cosines + row * half;
@@ -119,23 +134,32 @@ void CpuBackend::quantise(const QuantiseArgs &args) noexcept {
 }
 
 void CpuBackend::linear(std::span<const LinearTask> tasks, Scratch &) noexcept {
+  if (tasks.empty()) return;
   uint64_t work = 0;
+  bool are_alike = true;  // one matrix per head: the task of a block is a quotient then
   for (const LinearTask &task : tasks) {
-    work += panel_work(matrix_task(task)) * task.matrix.layout.n_panels();
+    work += linear_work(task);
+    are_alike = are_alike && task.matrix.layout == tasks[0].matrix.layout &&
+                task.input.n_rows == tasks[0].input.n_rows;
   }
   const uint64_t task_work = runner_.work_per_task(work);
-  size_t n_blocks = 0;
-  for (const LinearTask &task : tasks) {
-    const size_t block = panels_per_block(matrix_task(task), task_work, 1);
-    n_blocks += (task.matrix.layout.n_panels() + block - 1) / block;
+  const auto run_block = [&](const LinearTask &task, const Cut &cut, size_t block) {
+    multiply_panels(*kernels_, matrix_task(task), block * cut.panels, cut.panels);
+  };
+  if (are_alike) {
+    const Cut cut = cut_into_blocks(tasks[0], task_work);
+    runner_.run(tasks.size() * cut.n_blocks, work, [&](size_t index, uint32_t) {
+      run_block(tasks[index / cut.n_blocks], cut, index % cut.n_blocks);
+    });
+    return;
   }
+  size_t n_blocks = 0;
+  for (const LinearTask &task : tasks) n_blocks += cut_into_blocks(task, task_work).n_blocks;
   runner_.run(n_blocks, work, [&](size_t index, uint32_t) {
-    for (const LinearTask &linear_task : tasks) {
-      const MatrixTask task = matrix_task(linear_task);
-      const size_t block = panels_per_block(task, task_work, 1);
-      const size_t n = (task.matrix.layout.n_panels() + block - 1) / block;
-      if (index < n) return multiply_panels(*kernels_, task, index * block, block);
-      index -= n;
+    for (const LinearTask &task : tasks) {
+      const Cut cut = cut_into_blocks(task, task_work);
+      if (index < cut.n_blocks) return run_block(task, cut, index);
+      index -= cut.n_blocks;
     }
   });
 }

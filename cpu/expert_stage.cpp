@@ -111,22 +111,23 @@ void run_experts(const KernelSet &kernels, const TaskRunner &runner, const Exper
   }
   const size_t n_experts = args.tasks.size();
   // Block sizes are those of an expert with the average number of rows.
-  ExpertTask average = args.tasks[0];
-  average.n_rows = static_cast<uint32_t>((n_rows + n_experts - 1) / n_experts);
+  const auto average_rows = static_cast<uint32_t>((n_rows + n_experts - 1) / n_experts);
 
-  const MatrixTask gate = input_task(stage, average, shape.gate, stage.gate_rows);
-  const uint64_t gate_work = 2 * panel_work(gate) * shape.gate.layout.n_panels() * n_experts;
-  const size_t gate_block = panels_per_block(gate, runner.work_per_task(gate_work) / 2, unit);
-  const size_t gate_blocks = (shape.gate.layout.n_panels() + gate_block - 1) / gate_block;
+  const WeightLayout &gate = shape.gate.layout;
+  const uint64_t gate_work = 2 * panel_work(gate, average_rows) * gate.n_panels() * n_experts;
+  const size_t gate_block =
+      panels_per_block(gate, average_rows, runner.work_per_task(gate_work) / 2, unit);
+  const size_t gate_blocks = (gate.n_panels() + gate_block - 1) / gate_block;
   runner.run(n_experts * gate_blocks, gate_work, [&](size_t task, uint32_t) {
     run_input_block(stage, args.tasks[task / gate_blocks], task % gate_blocks * gate_block,
                     gate_block);
   });
 
-  const MatrixTask down = down_task(stage, average);
-  const uint64_t down_work = panel_work(down) * shape.down.layout.n_panels() * n_experts;
-  const size_t down_block = panels_per_block(down, runner.work_per_task(down_work), 1);
-  const size_t down_blocks = (shape.down.layout.n_panels() + down_block - 1) / down_block;
+  const WeightLayout &down = shape.down.layout;
+  const uint64_t down_work = panel_work(down, average_rows) * down.n_panels() * n_experts;
+  const size_t down_block =
+      panels_per_block(down, average_rows, runner.work_per_task(down_work), 1);
+  const size_t down_blocks = (down.n_panels() + down_block - 1) / down_block;
   runner.run(n_experts * down_blocks, down_work, [&](size_t task, uint32_t) {
     multiply_panels(kernels, down_task(stage, args.tasks[task / down_blocks]),
                     task % down_blocks * down_block, down_block);

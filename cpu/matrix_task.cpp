@@ -75,13 +75,14 @@ constexpr size_t kPreferredPanels = 8;
 
 }  // namespace
 
-uint64_t panel_work(const MatrixTask &task) noexcept {
-  return static_cast<uint64_t>(task.matrix.layout.depth) * kPanelColumns * task.input.n_rows;
+uint64_t panel_work(const WeightLayout &layout, uint32_t n_rows) noexcept {
+  return static_cast<uint64_t>(layout.depth) * kPanelColumns * n_rows;
 }
 
-size_t panels_per_block(const MatrixTask &task, uint64_t work, size_t unit_panels) noexcept {
-  const size_t n_panels = std::max<size_t>(task.matrix.layout.n_panels(), 1);
-  const uint64_t wanted = work / std::max<uint64_t>(panel_work(task), 1) + 1;
+size_t panels_per_block(const WeightLayout &layout, uint32_t n_rows, uint64_t work,
+                        size_t unit_panels) noexcept {
+  const size_t n_panels = std::max<size_t>(layout.n_panels(), 1);
+  const uint64_t wanted = work / std::max<uint64_t>(panel_work(layout, n_rows), 1) + 1;
   size_t panels = static_cast<size_t>(std::min<uint64_t>(wanted, n_panels));
   if (panels > kPreferredPanels) panels -= panels % kPreferredPanels;
   return (panels + unit_panels - 1) / unit_panels * unit_panels;

@@ -23,10 +23,11 @@ struct MatrixTask {
 };
 
 // Multiply-adds of one panel for all rows.
-uint64_t panel_work(const MatrixTask &task) noexcept;
+uint64_t panel_work(const WeightLayout &layout, uint32_t n_rows) noexcept;
 
 // Panels of a block with about `work` multiply-adds, a multiple of `unit_panels`, at least that.
-size_t panels_per_block(const MatrixTask &task, uint64_t work, size_t unit_panels) noexcept;
+size_t panels_per_block(const WeightLayout &layout, uint32_t n_rows, uint64_t work,
+                        size_t unit_panels) noexcept;
 
 // Computes the outputs of panels first_panel .. first_panel + n_panels - 1, cut at the end of the
 // matrix.

@@ -41,6 +41,11 @@ constexpr auto kStartTime = std::chrono::milliseconds(100);
 constexpr uint32_t kPausesBeforeYield = 256;
 constexpr size_t kMaxCalls = 8;  // calls at once that get help; further ones run alone
 
+uint64_t nanoseconds_since(Clock::time_point begin) noexcept {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
+}
+
 void pause_processor() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -139,6 +144,9 @@ struct SharedCalls {
   Call calls[kMaxCalls];
   std::atomic<bool> is_stopping{false};
   std::atomic<uint32_t> n_running{0};
+  std::atomic<uint64_t> n_regions{0};
+  std::atomic<uint64_t> region_ns{0};
+  std::atomic<uint64_t> busy_ns{0};
   // Runners that can be counted on to look for calls: enqueued or running.
   alignas(64) std::atomic<uint32_t> n_runners{0};
 
@@ -157,13 +165,20 @@ struct SharedCalls {
     return false;
   }
 
+  // Works off tasks of a call and counts the time.
+  void work_on(Call &call, uint32_t worker) noexcept {
+    const Clock::time_point begin = Clock::now();
+    call.work(worker);
+    busy_ns.fetch_add(nanoseconds_since(begin), std::memory_order_relaxed);
+  }
+
   // Works on every open call once; returns whether there was one.
   bool serve_calls() noexcept {
     bool has_worked = false;
     for (Call &call : calls) {
       const uint32_t worker = call.try_join();
       if (worker == 0) continue;
-      call.work(worker);
+      work_on(call, worker);
       call.leave();
       has_worked = true;
     }
@@ -285,6 +300,15 @@ uint32_t ThreadPool::n_threads() const noexcept {
   return arena_->n_threads;
 }
 
+ThreadPool::Counters ThreadPool::counters() const noexcept {
+  const SharedCalls &shared = *arena_->shared;
+  Counters counters;
+  counters.n_regions = shared.n_regions.load(std::memory_order_relaxed);
+  counters.region_ns = shared.region_ns.load(std::memory_order_relaxed);
+  counters.busy_ns = shared.busy_ns.load(std::memory_order_relaxed);
+  return counters;
+}
+
 void ThreadPool::parallel_for(size_t n_tasks, FunctionRef<void(size_t, uint32_t)> body) noexcept {
   const ScopedFloatMode float_mode;
   const uint32_t n_workers =
@@ -294,15 +318,19 @@ void ThreadPool::parallel_for(size_t n_tasks, FunctionRef<void(size_t, uint32_t)
     for (size_t task = 0; task < n_tasks; ++task) body(task, 0);
     return;
   }
+  SharedCalls &shared = *arena_->shared;
+  const Clock::time_point begin = Clock::now();
   call->open(n_tasks, n_workers, body);
   try {
     arena_->add_runners(n_workers - 1);
   } catch (const std::exception &) {
     // Fewer helpers, the same result.
   }
-  call->work(0);
+  shared.work_on(*call, 0);
   call->wait_for_others();
   call->release();
+  shared.region_ns.fetch_add(nanoseconds_since(begin), std::memory_order_relaxed);
+  shared.n_regions.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace colibri

@@ -32,6 +32,15 @@ class ThreadPool {
 
   uint32_t n_threads() const noexcept;
 
+  // What the threads did in calls that more than one of them could share. Only grows.
+  struct Counters {
+    uint64_t n_regions = 0;  // such calls
+    uint64_t region_ns = 0;  // from the start of a call to its end
+    uint64_t busy_ns = 0;    // inside tasks, all threads together; the rest of
+                             // region_ns * n_threads() was spent waiting or arriving
+  };
+  Counters counters() const noexcept;
+
   // Runs body(task, worker) once for every task in [0, n_tasks) and returns when all are done.
   // worker is in [0, n_threads()); two calls with one worker number never overlap, so it may index
   // scratch memory. Tasks are taken one by one in ascending order by whichever worker is free. body

@@ -230,3 +230,26 @@ TEST_CASE("a number of threads out of range is an argument error that names the 
   most.parallel_for(3000, [&](size_t task, uint32_t worker) { tally.run(task, worker); });
   REQUIRE(tally.is_each_once());
 }
+
+TEST_CASE("a pool counts the time of its regions and the time that threads spent in tasks") {
+  ThreadPool pool(2);
+  constexpr size_t kTasks = 8;
+  const auto run = [&] {
+    const auto begin = std::chrono::steady_clock::now();
+    pool.parallel_for(kTasks, [](size_t, uint32_t) { work_for(std::chrono::microseconds(500)); });
+    return std::chrono::steady_clock::now() - begin;
+  };
+  std::chrono::nanoseconds elapsed = run();
+  elapsed += run();
+  const ThreadPool::Counters counters = pool.counters();
+  REQUIRE(counters.n_regions == 2);
+  REQUIRE(counters.region_ns <= static_cast<uint64_t>(elapsed.count()));
+  REQUIRE(counters.busy_ns >= 2 * kTasks * 500'000);
+  REQUIRE(counters.busy_ns <= counters.region_ns * pool.n_threads());
+}
+
+TEST_CASE("work that one thread does alone is no region") {
+  ThreadPool pool(1);
+  pool.parallel_for(4, [](size_t, uint32_t) {});
+  REQUIRE(pool.counters().n_regions == 0);
+}
