@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a host may choose of a conversion, checked.
+// What a host may choose of a conversion.
 
 #pragma once
 
@@ -37,6 +37,10 @@ struct ConversionOptions {
   // (done, total) bytes of the result; false stops. Called on the caller's thread.
   std::function<bool(uint64_t, uint64_t)> progress;
 };
+
+// Throws Error(kArgument), with the value and what is taken, for what no conversion can do: experts
+// as BF16, embedding or head as INT4, another group.
+void check_options(const ConversionOptions &options);
 
 // As the manifest has them.
 PackedOptions describe_options(const ConversionOptions &options);

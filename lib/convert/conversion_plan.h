@@ -26,15 +26,15 @@ struct ConversionStep {
     kHeads,   // kv_b_proj, halved, transposed and quantised head by head
   };
   Kind kind = Kind::kCopy;
-  std::string copied_name;              // kCopy: the stored tensor
-  bool is_checked = false;              // kCopy: NaN and Inf are refused
-  std::vector<WeightSource> sources;    // the others: one, or gate, up, down
+  std::string copied_name;            // kCopy: the stored tensor
+  bool is_checked = false;            // kCopy: NaN and Inf are refused
+  std::vector<WeightSource> sources;  // the others: one, or gate, up, down
 };
 
 struct ConversionPlan {
-  PackedWriterPlan output;              // destination not set
-  std::vector<ConversionStep> steps;    // one per output.tensors
-  uint64_t n_kept_matrices = 0;         // integer matrices that were repacked as they are
+  PackedWriterPlan output;            // destination not set
+  std::vector<ConversionStep> steps;  // one per output.tensors
+  uint64_t n_kept_matrices = 0;       // integer matrices that were repacked as they are
   uint64_t n_quantised_matrices = 0;
 };
 

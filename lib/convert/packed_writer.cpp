@@ -112,7 +112,8 @@ PackedWriter::Impl::Impl(PackedWriterPlan plan_to_take, bool resumes)
       shards(cut_into_shards(plan)),
       folder(plan.destination, resumes, sum_file_bytes(plan, shards)) {
   place_tensors();
-  binding = {plan.source_identity, plan.options, hash_tensors(plan, shards), hash_files(plan)};
+  binding = {plan.source_identity ^ plan.source_state, plan.options, hash_tensors(plan, shards),
+             hash_files(plan)};
   take_up_folder();
 }
 

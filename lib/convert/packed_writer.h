@@ -30,11 +30,17 @@ struct OutputTensor {
   std::vector<uint64_t> shape;  // packed: [bytes]
   uint64_t bytes = 0;           // packed: a multiple of kPackedAlignment
   std::optional<PackedLayout> layout;
+  // Not empty: the format that a `colibri.fmt` stamp of the source claims for this plain tensor. It
+  // is stamped again, because byte counts alone do not always tell formats apart.
+  std::string stamp = {};
 };
 
 struct PackedWriterPlan {
   std::string destination;  // the folder to be; must not exist
   uint64_t source_identity = 0;
+  // What else tells that a source has changed, such as the times of its files. The journal is bound
+  // to it; the result does not have it.
+  uint64_t source_state = 0;
   std::string model_type;
   PackedOptions options;
   std::vector<OutputTensor> tensors;  // packed ones first, so that all of them are aligned

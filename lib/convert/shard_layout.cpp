@@ -14,6 +14,7 @@
 #include "lib/snapshot/json.h"
 #include "lib/snapshot/printable.h"
 #include "lib/snapshot/snapshot_files.h"
+#include "lib/snapshot/tensor_index.h"
 
 namespace colibri {
 namespace {
@@ -90,11 +91,27 @@ PackedManifest make_manifest(const PackedWriterPlan &plan, const ShardPlan &shar
   return manifest;
 }
 
+// Stamps of the shard's tensors as JSON, empty if there are none.
+std::string stamps_json(std::span<const OutputTensor> tensors) {
+  JsonWriter json;
+  bool has_any = false;
+  json.begin_object();
+  for (const OutputTensor &tensor : tensors) {
+    if (tensor.stamp.empty()) continue;
+    json.key(tensor.name).value(tensor.stamp);
+    has_any = true;
+  }
+  return has_any ? json.end_object().text() : std::string();
+}
+
 std::string header_json(const PackedWriterPlan &plan, const ShardPlan &shard,
                         const PackedManifest &manifest) {
   JsonWriter json;
   json.begin_object().key("__metadata__").begin_object();
-  json.key(kPackedManifestKey).value(write_packed_manifest(manifest)).end_object();
+  json.key(kPackedManifestKey).value(write_packed_manifest(manifest));
+  const std::string stamps = stamps_json(tensors_of(plan, shard));
+  if (!stamps.empty()) json.key(kFormatStampKey).value(stamps);
+  json.end_object();
   uint64_t offset = 0;
   for (const OutputTensor &tensor : tensors_of(plan, shard)) {
     json.key(tensor.name).begin_object().key("dtype").value(tensor.type_name);

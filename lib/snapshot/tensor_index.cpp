@@ -14,7 +14,6 @@
 namespace colibri {
 namespace {
 
-constexpr const char *kStampKey = "colibri.fmt";
 constexpr size_t kMaxStamps = 4096;  // per shard
 
 // The value of a metadata key, or nullptr.
@@ -83,29 +82,29 @@ void TensorIndex::add_shard(std::unique_ptr<Reader> reader) {
 void TensorIndex::add_metadata(const std::string &file,
                                const std::vector<std::pair<std::string, std::string>> &metadata) {
   for (const auto &[key, value] : metadata) {
-    if (key == kStampKey) add_stamps(file, value);
+    if (key == kFormatStampKey) add_stamps(file, value);
     if (key != kPackedManifestKey) metadata_.try_emplace(key, value);
   }
 }
 
 void TensorIndex::add_stamps(const std::string &file, const std::string &json) {
-  const JsonDocument document = JsonDocument::parse(json, file + " (" + kStampKey + ")");
+  const JsonDocument document = JsonDocument::parse(json, file + " (" + kFormatStampKey + ")");
   const JsonValue root = document.root();
   if (!root.is_object() || root.size() > kMaxStamps) {
     throw_error(StatusCode::kFormat, "%s: %s is not an object of at most %zu entries", file.c_str(),
-                kStampKey, kMaxStamps);
+                kFormatStampKey, kMaxStamps);
   }
   for (size_t i = 0; i < root.size(); ++i) {
     const std::string_view tensor = root.key_at(i);
     const auto format = root.at(i).as_string();
     if (!format) {
-      throw_error(StatusCode::kFormat, "%s: %s of %s is not a text", file.c_str(), kStampKey,
+      throw_error(StatusCode::kFormat, "%s: %s of %s is not a text", file.c_str(), kFormatStampKey,
                   printable(tensor).c_str());
     }
     const auto [entry, is_new] = stamps_.try_emplace(std::string(tensor), *format);
     if (is_new || entry->second == *format) continue;
     throw_error(StatusCode::kFormat, "%s: %s calls %s '%s', another shard calls it '%s'",
-                file.c_str(), kStampKey, printable(tensor, 80).c_str(),
+                file.c_str(), kFormatStampKey, printable(tensor, 80).c_str(),
                 printable(*format, 20).c_str(), printable(entry->second, 20).c_str());
   }
 }

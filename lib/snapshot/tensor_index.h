@@ -22,6 +22,9 @@
 
 namespace colibri {
 
+// Metadata key of the container's stamps: a JSON object of tensor names and names of formats.
+constexpr const char *kFormatStampKey = "colibri.fmt";
+
 struct TensorInfo {
   uint32_t file;  // index into TensorIndex::files()
   TensorType type;
