@@ -135,6 +135,11 @@ struct Int4Format {
   }
 };
 
+// Tiles of this many rows and more ask for what is far ahead, into the second level; with fewer
+// rows the streams of several panels keep the processor's own prefetching busy.
+constexpr size_t kPrefetchFrom = 2;
+constexpr size_t kPrefetchBytes = 8192;
+
 struct TileRows {
   const float *x[kMaxRows];
   float *y[kMaxRows];
@@ -188,6 +193,10 @@ inline void load_scales(const GemmWeights &weights, size_t panel, size_t group, 
   }
 }
 
+inline void ask_far(const uint8_t *at) {
+  _mm_prefetch(reinterpret_cast<const char *>(at + kPrefetchBytes), _MM_HINT_T1);
+}
+
 template <typename Format, size_t kRows, size_t kPanels>
 void multiply_tile(const FloatGemmArgs &args, size_t panel, const TileRows &rows) {
   const GemmWeights &weights = args.weights;
@@ -206,6 +215,7 @@ void multiply_tile(const FloatGemmArgs &args, size_t panel, const TileRows &rows
     for (size_t d = first; d < last; d += Format::kStep) {
       typename Format::Step steps[kPanels];
       for (size_t p = 0; p < kPanels; ++p) {
+        if (kPrefetchFrom <= kRows) ask_far(at[p]);
         steps[p] = Format::load(at[p]);
         at[p] += Format::kStepBytes;
       }

@@ -14,7 +14,7 @@
 //                               dot of a row is kept in several chains, since VPDPBUSD starts every
 //                               cycle but takes four or five: with one chain, four rows ran at 0.77
 //                               of the peak in cache, with two at 0.86.
-//   four panels, 1 or 2 rows    four streams at once, read ahead by the processor alone: on Zen 4
+//   four panels, few rows       four streams at once, read ahead by the processor alone: on Zen 4
 //                               27 GB/s where one stream gives 21 to 25 with any prefetch. Eight
 //                               streams are slower again (21). Only in the set for processors that
 //                               follow many streams (kernel_registry.cpp).
@@ -61,6 +61,7 @@ struct Int8Format {
   static constexpr size_t kLineDepths = 4;
   static constexpr size_t kLineChains = 1;
   static constexpr int32_t kOffset = 128;
+  static constexpr size_t kMaxStreamRows = 4;
   struct Line {
     __m512i bytes;
   };
@@ -78,6 +79,7 @@ struct Int4Format {
   static constexpr size_t kLineDepths = 8;
   static constexpr size_t kLineChains = 2;
   static constexpr int32_t kOffset = 8;
+  static constexpr size_t kMaxStreamRows = 2;
   struct Line {
     __m512i low, high;
   };
@@ -283,6 +285,17 @@ void multiply_streams(const GemmWeights weights, size_t panel, const TileRows &a
   }
 }
 
+template <typename Format>
+void multiply_stream_rows(const GemmWeights &weights, size_t panel, const TileRows &rows,
+                          size_t n_rows, __mmask16 last_columns) {
+  if (n_rows == 1) return multiply_streams<Format, 1>(weights, panel, rows, last_columns);
+  if (n_rows == 2) return multiply_streams<Format, 2>(weights, panel, rows, last_columns);
+  if constexpr (Format::kMaxStreamRows > 2) {
+    if (n_rows == 3) return multiply_streams<Format, 3>(weights, panel, rows, last_columns);
+    multiply_streams<Format, 4>(weights, panel, rows, last_columns);
+  }
+}
+
 template <typename Format, typename Ahead>
 void multiply_rows(const GemmWeights &weights, size_t panel, const TileRows &rows, size_t n_rows,
                    __mmask16 columns) {
@@ -353,12 +366,8 @@ void multiply_few(const IntGemmArgs &args) {
   const size_t end = args.first_panel + args.n_panels;
   size_t panel = args.first_panel;
   for (; panel + kStreams <= end; panel += kStreams) {
-    const __mmask16 last_columns = stored_columns(args, panel + kStreams - 1);
-    if (args.n_rows == 1) {
-      multiply_streams<Format, 1>(args.weights, panel, rows, last_columns);
-    } else {
-      multiply_streams<Format, 2>(args.weights, panel, rows, last_columns);
-    }
+    multiply_stream_rows<Format>(args.weights, panel, rows, args.n_rows,
+                                 stored_columns(args, panel + kStreams - 1));
   }
   multiply<Format, PrefetchNear>(args, panel);
 }
@@ -366,7 +375,7 @@ void multiply_few(const IntGemmArgs &args) {
 template <typename Format>
 void multiply_for_streams(const IntGemmArgs &args) {
   if (args.n_rows == 0) return;
-  if (args.n_rows <= 2) return multiply_few<Format>(args);
+  if (args.n_rows <= Format::kMaxStreamRows) return multiply_few<Format>(args);
   multiply<Format, PrefetchFar>(args, args.first_panel);
 }
 
