@@ -319,6 +319,7 @@ uint64_t PackedLayout::head_bytes() const noexcept {
 }
 
 uint64_t PackedLayout::tensor_bytes() const noexcept {
+  // bounded: of what is read by bound_tensor_bytes(), of what is written by the source's own sizes
   return divide_up(n_heads * head_bytes(), kPackedAlignment) * kPackedAlignment;
 }
 
