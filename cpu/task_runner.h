@@ -17,6 +17,7 @@
 namespace colibri::cpu {
 
 constexpr uint64_t kInlineWork = 100000;
+constexpr uint64_t kTasksPerThread = 16;
 
 class TaskRunner {
  public:
@@ -26,11 +27,12 @@ class TaskRunner {
 
   bool is_inline(uint64_t work) const noexcept { return n_threads() == 1 || work < kInlineWork; }
 
-  // Work that one task should have at least: small enough that every thread gets several tasks,
-  // large enough that taking a task costs nothing beside it.
+  // Work that one task should have at least: small enough that threads end together though they
+  // run at different speeds, large enough that taking a task costs nothing beside it.
   uint64_t work_per_task(uint64_t work) const noexcept {
     if (is_inline(work)) return work;
-    return std::max<uint64_t>(kInlineWork / 2, work / (4 * static_cast<uint64_t>(n_threads())));
+    return std::max<uint64_t>(kInlineWork / 2,
+                              work / (kTasksPerThread * static_cast<uint64_t>(n_threads())));
   }
 
   // body(task, worker) for every task; `work` is the multiply-adds of all tasks together, roughly.

@@ -88,8 +88,8 @@ TEST_CASE("float products have the reference's bits for awkward sizes") {
 
 TEST_CASE("float products have the reference's bits for every number of rows") {
   for (const WeightFormat format : kFormats) {
-    for (size_t n_rows = 1; n_rows <= 17; ++n_rows) {
-      compare_sets(make_layout(format, 150, 76, 48), n_rows);
+    for (size_t n_rows = 1; n_rows <= 64; ++n_rows) {
+      compare_sets(make_layout(format, n_rows <= 17 ? 150 : 40, 76, 48), n_rows);
     }
   }
 }
@@ -103,8 +103,12 @@ TEST_CASE("float products have the reference's bits for every group") {
   }
 }
 
-TEST_CASE("float products have the reference's bits for a production width") {
-  for (const WeightFormat format : kFormats) compare_sets(make_layout(format, 768, 2048, 64), 1);
+TEST_CASE("float products have the reference's bits for production widths") {
+  for (const WeightFormat format : kFormats) {
+    compare_sets(make_layout(format, 768, 2048, 64), 1);
+    compare_sets(make_layout(format, 80, 6144, 64), 5);
+    compare_sets(make_layout(format, 48, 14336, 64), 2);
+  }
 }
 
 TEST_CASE("float products take rows through row lists") {
