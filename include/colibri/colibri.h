@@ -39,10 +39,11 @@
  *                 threads; none works for it any more when colibri_model_close() returns. The
  *                 computing ones belong to oneTBB, which may keep them asleep for other users.
  *                 Idle threads sleep. No thread calls the host. colibri_model_plan(),
- *                 colibri_model_plan_json() and the functions of measure.h start the computing ones
- *                 for the length of the call.
- *   files         a snapshot's shards stay open (close-on-exec) until its model is closed; nothing
- *                 is written
+ *                 colibri_model_plan_json() and the functions of convert.h and measure.h start the
+ *                 computing ones for the length of the call.
+ *   files         a snapshot's shards stay open (close-on-exec) until its model is closed. Only the
+ *                 functions of convert.h that make a snapshot write: DESTINATION and, while they
+ *                 work, DESTINATION.partial
  *   memory        anonymous memory as planned; nothing is locked or pinned; weights are not
  *                 memory-mapped
  *   environment   no variable is read
@@ -56,6 +57,7 @@
 #define COLIBRI_COLIBRI_H
 
 #include "colibri/batch.h"
+#include "colibri/convert.h"
 #include "colibri/export.h"
 #include "colibri/kv_slot.h"
 #include "colibri/measure.h"

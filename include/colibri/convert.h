@@ -45,26 +45,36 @@ typedef struct colibri_convert_options {
   uint32_t resume;    /**< 1: go on with an interrupted conversion of the same source and options;
                            0 or 1 */
   uint32_t reserved;  /**< 0 */
-  uint64_t max_shard_bytes;     /**< of one result file, at least 1 MiB; a larger tensor makes a larger
+  uint64_t max_shard_bytes; /**< of one result file, at least 1 MiB; a larger tensor makes a larger
                                      file. Default 4 GiB */
-  colibri_progress_fn progress; /**< counts every byte of the result twice: written, then verified */
-  void *progress_user;          /**< handed to progress; not kept past the call */
+  colibri_progress_fn
+      progress;        /**< counts every byte of the result twice: written, then verified */
+  void *progress_user; /**< handed to progress; not kept past the call */
 } colibri_convert_options;
 
-/** As colibri_model_options_init(). */
+/**
+ * Sets struct_size and leaves every field at its default.
+ *
+ * @param options      struct_size bytes are written; NULL is ignored.
+ * @param struct_size  sizeof(colibri_convert_options) of the caller.
+ *
+ * Threads  Any.
+ * Since    0.2
+ */
 COLIBRI_API void colibri_convert_options_init(colibri_convert_options *options, size_t struct_size);
 
 /** What a conversion did. */
 typedef struct colibri_convert_report {
   uint32_t struct_size; /**< set by the caller */
   uint32_t reserved;
-  uint64_t source_bytes;         /**< read from the source */
+  uint64_t source_bytes;         /**< of all tensors of the source */
   uint64_t result_bytes;         /**< of all tensors of the result */
   uint64_t n_tensors;            /**< of the result */
   uint64_t n_kept_matrices;      /**< were integers and kept their values and scales */
   uint64_t n_quantised_matrices; /**< rounded to INT4 or INT8 */
   uint64_t n_resumed_tensors;    /**< written before this call */
-  double relative_error; /**< sqrt(sum (w - w')^2 / sum w^2) over the matrices quantised in this call;
+  double
+      relative_error; /**< sqrt(sum (w - w')^2 / sum w^2) over the matrices quantised in this call;
                               0 if there were none */
 } colibri_convert_report;
 
@@ -133,16 +143,24 @@ typedef struct colibri_synthesis_options {
   uint32_t n_layers;    /**< 1..1000. Default 4 */
   const char *shape;    /**< "glm-5.2", "qwen3-30b" or "mixtral-8x7b". Default "qwen3-30b" */
   float skew;           /**< frequency of the r-th most used expert falls as r^-skew; 0..2 */
-  float repeat;    /**< share of experts that two consecutive tokens have in common, 0..1; not below
+  float repeat;  /**< share of experts that two consecutive tokens have in common, 0..1; not below
                         what chance and skew give. Default 0.4 */
-  uint64_t seed;   /**< Default 1 */
+  uint64_t seed; /**< Default 1 */
   uint32_t n_threads; /**< 1..1024. Default: physical cores */
   uint32_t reserved;  /**< 0 */
   colibri_progress_fn progress;
   void *progress_user; /**< handed to progress; not kept past the call */
 } colibri_synthesis_options;
 
-/** As colibri_model_options_init(). */
+/**
+ * Sets struct_size and leaves every field at its default.
+ *
+ * @param options      struct_size bytes are written; NULL is ignored.
+ * @param struct_size  sizeof(colibri_synthesis_options) of the caller.
+ *
+ * Threads  Any.
+ * Since    0.2
+ */
 COLIBRI_API void colibri_synthesis_options_init(colibri_synthesis_options *options,
                                                 size_t struct_size);
 

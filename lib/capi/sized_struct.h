@@ -36,6 +36,9 @@ COLIBRI_FIRST_VERSION(colibri_scheduler_stats, n_tokens)
 COLIBRI_FIRST_VERSION(colibri_measure_options, memory_bytes)
 COLIBRI_FIRST_VERSION(colibri_machine_figures, instruction)
 COLIBRI_FIRST_VERSION(colibri_kernel_figures, roof_share)
+COLIBRI_FIRST_VERSION(colibri_convert_options, progress_user)
+COLIBRI_FIRST_VERSION(colibri_convert_report, relative_error)
+COLIBRI_FIRST_VERSION(colibri_verify_report, first_damaged)
 #undef COLIBRI_FIRST_VERSION
 
 struct StructSizes {

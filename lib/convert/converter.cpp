@@ -63,17 +63,14 @@ class Conversion {
     });
   }
 
-  uint64_t source_bytes() const noexcept { return source_bytes_; }
   double relative_error() const noexcept {
     return sums_.weight > 0 ? std::sqrt(sums_.error / sums_.weight) : 0.0;
   }
 
  private:
   void run(const ConversionStep &step, const OutputTensor &output, ByteSink append) {
-    for (const WeightSource &source : step.sources) source_bytes_ += source.stored_bytes();
     switch (step.kind) {
       case ConversionStep::Kind::kCopy:
-        source_bytes_ += output.bytes;
         plain_.copy(step.copied_name, step.is_checked, append);
         break;
       case ConversionStep::Kind::kRound:
@@ -98,9 +95,18 @@ class Conversion {
   MatrixPacker matrices_;
   HeadPacker heads_;
   PlainWriter plain_;
-  uint64_t source_bytes_ = 0;
   ErrorSums sums_;
 };
+
+uint64_t sum_source_bytes(const ConversionPlan &plan) {
+  uint64_t bytes = 0;  // spans of files, which do not overlap
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const ConversionStep &step = plan.steps[i];
+    if (step.kind == ConversionStep::Kind::kCopy) bytes += plan.output.tensors[i].bytes;
+    for (const WeightSource &source : step.sources) bytes += source.stored_bytes();
+  }
+  return bytes;
+}
 
 void require_unchanged(const Snapshot &source, uint64_t state) {
   if (read_source_state(source.index()) == state) return;
@@ -123,6 +129,7 @@ ConversionReport convert_snapshot(const std::string &source, const std::string &
   plan.output.source_state = state;
 
   ConversionReport report;
+  report.source_bytes = sum_source_bytes(plan);
   report.n_tensors = plan.steps.size();
   report.n_kept_matrices = plan.n_kept_matrices;
   report.n_quantised_matrices = plan.n_quantised_matrices;
@@ -139,7 +146,6 @@ ConversionReport convert_snapshot(const std::string &source, const std::string &
   }
   require_unchanged(snapshot, state);
   conversion.publish();
-  report.source_bytes = conversion.source_bytes();
   report.relative_error = conversion.relative_error();
   return report;
 }

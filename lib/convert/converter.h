@@ -13,7 +13,7 @@
 namespace colibri {
 
 struct ConversionReport {
-  uint64_t source_bytes = 0;  // stored tensors that were read
+  uint64_t source_bytes = 0;  // of all tensors of the source
   uint64_t result_bytes = 0;  // tensors of the result
   uint64_t n_tensors = 0;     // of the result
   uint64_t n_kept_matrices = 0;

@@ -31,8 +31,9 @@ void require_outside(const std::string &destination, const std::string &source_d
   std::error_code error;
   const fs::path source = fs::canonical(source_directory, error);
   if (error) return;  // it was just opened; what is wrong with it shows where it is read
-  const fs::path target = fs::weakly_canonical(fs::absolute(destination), error);
-  if (error) return;
+  const fs::path absolute = fs::absolute(destination, error);
+  const fs::path target = error ? fs::path() : fs::weakly_canonical(absolute, error);
+  if (error) return;  // the writer says what is wrong with it
   const auto end = std::mismatch(source.begin(), source.end(), target.begin(), target.end());
   if (end.first != source.end()) return;
   throw_error(StatusCode::kArgument,

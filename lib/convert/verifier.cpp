@@ -167,7 +167,7 @@ VerifyReport verify_snapshot(const std::string &path, uint32_t n_threads,
   const TensorIndex index = TensorIndex::open(path);
   if (!index.is_packed()) {
     throw_error(StatusCode::kUnsupported,
-                "'%s' is no packed snapshot and carries no checksums; convert it first",
+                "'%s' is no packed snapshot and carries no checksums; make one with colibri convert",
                 path.c_str());
   }
   Verification verification(index, n_threads);

@@ -3,7 +3,10 @@
 // Every sized struct of the interface with sizes of no version, and with a longer tail than the
 // library knows.
 
+#include <unistd.h>
+
 #include <cstring>
+#include <filesystem>
 #include <vector>
 
 #include "tests/capi/fixture.h"
@@ -53,6 +56,22 @@ T sized() {
   return value;
 }
 
+// A folder that does not exist; what is made there is removed again.
+std::string result_path() {
+  return (std::filesystem::temp_directory_path() /
+          ("colibri_struct_size_" + std::to_string(getpid())))
+      .string();
+}
+
+colibri_status convert_and_remove(const colibri_convert_options *options,
+                                  colibri_convert_report *report) {
+  const std::string source = golden_model("glm_moe_dsa-int4row");
+  const colibri_status status =
+      colibri_convert(source.c_str(), result_path().c_str(), options, report, nullptr);
+  std::filesystem::remove_all(result_path());
+  return status;
+}
+
 }  // namespace
 
 TEST_CASE("options of a wrong size, or with an unknown setting in their tail, are refused") {
@@ -80,6 +99,9 @@ TEST_CASE("options of a wrong size, or with an unknown setting in their tail, ar
         colibri_request_id request = 0;
         return colibri_scheduler_submit(scheduler.get(), options, &request, nullptr, nullptr);
       });
+  check_options<colibri_convert_options>(
+      sized<colibri_convert_options>(),
+      [](colibri_convert_options *options) { return convert_and_remove(options, nullptr); });
 }
 
 TEST_CASE("measuring refuses options and results of a wrong size") {
@@ -123,4 +145,15 @@ TEST_CASE("results of a wrong size are refused") {
   check_sizes<colibri_step_result>(sized<colibri_step_result>(), [&](colibri_step_result *result) {
     return colibri_scheduler_step(scheduler.get(), COLIBRI_STEP_NOWAIT, result, nullptr);
   });
+  check_sizes<colibri_convert_report>(
+      sized<colibri_convert_report>(),
+      [](colibri_convert_report *report) { return convert_and_remove(nullptr, report); });
+  const std::string source = golden_model("glm_moe_dsa-int4row");
+  REQUIRE(colibri_convert(source.c_str(), result_path().c_str(), nullptr, nullptr, nullptr) ==
+          COLIBRI_OK);
+  check_sizes<colibri_verify_report>(
+      sized<colibri_verify_report>(), [](colibri_verify_report *report) {
+        return colibri_snapshot_verify(result_path().c_str(), 1, nullptr, nullptr, report, nullptr);
+      });
+  std::filesystem::remove_all(result_path());
 }
