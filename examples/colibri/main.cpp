@@ -32,8 +32,12 @@ Exit codes: 0 done, 1 the run failed, 2 the command line is wrong, 130 ended by 
 
 // Names the subcommand whose help is wanted: the last one that was recognised.
 std::string help_hint(const CLI::App &app) {
-  const auto chosen = app.get_subcommands();
-  return chosen.empty() ? "colibri --help" : "colibri " + chosen.front()->get_name() + " --help";
+  std::string command = "colibri";
+  for (const CLI::App *at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    command += " " + at->get_name();
+  }
+  return command + " --help";
 }
 
 // What is wrong with a command line that no subcommand was found in.

@@ -46,6 +46,10 @@ typedef struct colibri_model_stats {
   uint64_t n_experts_touched;    /**< distinct experts, summed over layers and passes */
   uint64_t n_expert_rows;        /**< rows that experts were computed for, summed likewise */
   uint64_t n_integer_macs;       /**< multiply-adds of INT4 and INT8 weights with int8 rows */
+  uint64_t n_compute_regions;    /**< pieces of work that computing threads could share */
+  uint64_t compute_region_ns;    /**< wall clock of these, summed */
+  uint64_t compute_busy_ns;      /**< of all computing threads inside them; the rest of
+                                      compute_region_ns * n_threads they waited or arrived */
 } colibri_model_stats;
 
 /**

@@ -36,6 +36,7 @@ colibri_scheduler_stats to_public(const SchedulerStats &stats) noexcept {
 colibri_model_stats read_stats(const colibri_model &model) noexcept {
   const ExpertCacheStats experts = model.open.expert_stats();
   const PassCounters passes = model.open.model().counters();
+  const ThreadPool::Counters threads = model.open.planned().threads().counters();
   colibri_model_stats stats{};
   stats.n_slots_in_use = model.open.pool().n_taken();
   stats.n_engines_in_use = model.n_engines;
@@ -58,6 +59,9 @@ colibri_model_stats read_stats(const colibri_model &model) noexcept {
   stats.n_experts_touched = passes.n_experts;
   stats.n_expert_rows = passes.n_expert_rows;
   stats.n_integer_macs = passes.n_integer_macs;
+  stats.n_compute_regions = threads.n_regions;
+  stats.compute_region_ns = threads.region_ns;
+  stats.compute_busy_ns = threads.busy_ns;
   return stats;
 }
 

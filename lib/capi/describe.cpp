@@ -178,6 +178,9 @@ void write_stats(const colibri_model_stats &stats, JsonWriter &json) {
   json.key("n_experts_touched").value(stats.n_experts_touched);
   json.key("n_expert_rows").value(stats.n_expert_rows);
   json.key("n_integer_macs").value(stats.n_integer_macs);
+  json.key("n_compute_regions").value(stats.n_compute_regions);
+  json.key("compute_region_ns").value(stats.compute_region_ns);
+  json.key("compute_busy_ns").value(stats.compute_busy_ns);
   json.end_object();
 }
 

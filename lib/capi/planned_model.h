@@ -24,6 +24,7 @@ class PlannedModel {
   const OpenOptions &options() const noexcept { return options_; }
   const Snapshot &snapshot() const noexcept { return snapshot_; }
   ThreadPool &threads() noexcept { return *threads_; }
+  const ThreadPool &threads() const noexcept { return *threads_; }
   Backend &backend() noexcept { return *backend_; }
   const Backend &backend() const noexcept { return *backend_; }
   const CapacityPlan &plan() const noexcept { return plan_; }

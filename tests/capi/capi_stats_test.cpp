@@ -83,6 +83,21 @@ TEST_CASE("a model counts what its passes touch, an expert once for all rows of 
   CHECK(after.n_integer_macs > prompt.n_integer_macs);
 }
 
+TEST_CASE("a model counts the time of its threads in shared work") {
+  const Model model = open_tiny();
+  const Slot slot = make_slot(model.get());
+  const Batch batch = make_batch(model.get());
+  decode(batch.get(), slot.get(), {1, 2, 3, 4, 5, 6, 7, 8});
+  const colibri_model_stats stats = model_stats(model.get());
+  CHECK(stats.n_compute_regions > 0);
+  CHECK(stats.compute_region_ns > 0);
+  CHECK(stats.compute_busy_ns > 0);
+  // Two threads; a clock that is read twice may be one tick off for each.
+  CHECK(stats.compute_busy_ns <= 2 * stats.compute_region_ns + 2 * stats.n_compute_regions);
+  decode(batch.get(), slot.get(), {9});
+  CHECK(model_stats(model.get()).n_compute_regions > stats.n_compute_regions);
+}
+
 TEST_CASE("a caller of the first version gets the counters of the first version") {
   const Model model = open_tiny();
   colibri_model_stats stats{};
