@@ -29,8 +29,8 @@ uint64_t int8_peak_avx2(uint64_t) noexcept;
 uint64_t float_peak_avx2(uint64_t) noexcept;
 uint64_t read_ascending_avx2(const uint8_t *, size_t) noexcept;
 uint64_t read_prefetched_avx2(const uint8_t *, size_t) noexcept;
-uint64_t read_two_streams_avx2(const uint8_t *, size_t) noexcept;
 uint64_t read_four_streams_avx2(const uint8_t *, size_t) noexcept;
+uint64_t read_prefetched_streams_avx2(const uint8_t *, size_t) noexcept;
 
 extern const KernelSet kKernelSetAvx2 = {
     {float_gemm_f32_avx2, float_gemm_bf16_avx2, float_gemm_f16_avx2, float_gemm_fp8_avx2,
@@ -49,7 +49,8 @@ extern const KernelSet kKernelSetAvx2 = {
     {int4_peak_avx2, "vpmaddubsw+vpaddw ymm"},
     {int8_peak_avx2, "vpmaddwd+vpaddd ymm"},
     {float_peak_avx2, "vfmadd ps ymm"},
-    {read_ascending_avx2, read_prefetched_avx2, read_two_streams_avx2, read_four_streams_avx2},
+    {read_ascending_avx2, read_prefetched_avx2, read_four_streams_avx2,
+     read_prefetched_streams_avx2},
 };
 
 }  // namespace colibri::cpu

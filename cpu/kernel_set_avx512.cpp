@@ -31,8 +31,8 @@ uint64_t integer_peak_avx512(uint64_t) noexcept;
 uint64_t float_peak_avx512(uint64_t) noexcept;
 uint64_t read_ascending_avx512(const uint8_t *, size_t) noexcept;
 uint64_t read_prefetched_avx512(const uint8_t *, size_t) noexcept;
-uint64_t read_two_streams_avx512(const uint8_t *, size_t) noexcept;
 uint64_t read_four_streams_avx512(const uint8_t *, size_t) noexcept;
+uint64_t read_prefetched_streams_avx512(const uint8_t *, size_t) noexcept;
 
 namespace {
 
@@ -54,8 +54,8 @@ constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm) {
       {integer_peak_avx512, "vpdpbusd zmm"},
       {integer_peak_avx512, "vpdpbusd zmm"},
       {float_peak_avx512, "vfmadd ps zmm"},
-      {read_ascending_avx512, read_prefetched_avx512, read_two_streams_avx512,
-       read_four_streams_avx512},
+      {read_ascending_avx512, read_prefetched_avx512, read_four_streams_avx512,
+       read_prefetched_streams_avx512},
   };
 }
 

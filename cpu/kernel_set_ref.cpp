@@ -28,8 +28,8 @@ uint64_t integer_peak_ref(uint64_t) noexcept;
 uint64_t float_peak_ref(uint64_t) noexcept;
 uint64_t read_ascending_ref(const uint8_t *, size_t) noexcept;
 uint64_t read_prefetched_ref(const uint8_t *, size_t) noexcept;
-uint64_t read_two_streams_ref(const uint8_t *, size_t) noexcept;
 uint64_t read_four_streams_ref(const uint8_t *, size_t) noexcept;
+uint64_t read_prefetched_streams_ref(const uint8_t *, size_t) noexcept;
 
 extern const KernelSet kKernelSetRef = {
     {float_gemm_f32_ref, float_gemm_bf16_ref, float_gemm_f16_ref, float_gemm_fp8_ref,
@@ -48,7 +48,7 @@ extern const KernelSet kKernelSetRef = {
     {integer_peak_ref, "integer multiply, add"},
     {integer_peak_ref, "integer multiply, add"},
     {float_peak_ref, "fmaf"},
-    {read_ascending_ref, read_prefetched_ref, read_two_streams_ref, read_four_streams_ref},
+    {read_ascending_ref, read_prefetched_ref, read_four_streams_ref, read_prefetched_streams_ref},
 };
 
 }  // namespace colibri::cpu

@@ -186,8 +186,8 @@ struct KernelSet {
   AttentionFn attention;
   IndexScoresFn index_scores;
   PeakKernel int4_peak, int8_peak, float_peak;
-  // Ways to read: ascending; the same with prefetch; two streams at once; four. Which one is fastest
-  // depends on the machine.
+  // Ways to read: one ascending stream, the same with prefetch; four at once, with prefetch. Which
+  // one is fastest depends on the machine.
   ReadFn reads[4];
 };
 

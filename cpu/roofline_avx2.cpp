@@ -108,11 +108,11 @@ uint64_t read_ascending_avx2(const uint8_t *data, size_t n_bytes) noexcept {
 uint64_t read_prefetched_avx2(const uint8_t *data, size_t n_bytes) noexcept {
   return read_streams<1, true>(data, n_bytes);
 }
-uint64_t read_two_streams_avx2(const uint8_t *data, size_t n_bytes) noexcept {
-  return read_streams<2, false>(data, n_bytes);
-}
 uint64_t read_four_streams_avx2(const uint8_t *data, size_t n_bytes) noexcept {
   return read_streams<4, false>(data, n_bytes);
+}
+uint64_t read_prefetched_streams_avx2(const uint8_t *data, size_t n_bytes) noexcept {
+  return read_streams<4, true>(data, n_bytes);
 }
 
 }  // namespace colibri::cpu
