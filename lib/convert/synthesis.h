@@ -8,7 +8,8 @@
 // and the hidden states of consecutive tokens are alike to a chosen degree, which is set so that
 // the share of experts that two consecutive tokens have in common is `repeat`. The router's bias
 // makes experts popular unevenly: the frequency of the r-th most used expert of a layer falls as
-// r^-skew. Both are found by simulation of the same router before weights are written.
+// r^-skew, but no expert is used by more than 95 % of all tokens. Both are found by simulation of
+// the same router before weights are written.
 
 #pragma once
 
@@ -22,16 +23,17 @@ struct SynthesisOptions {
   std::string shape;      // a name of synthesis_shapes()
   uint32_t n_layers = 0;  // 1..1000
   double skew = 0.0;      // 0..2
-  double repeat = 0.4;    // 0..1, share of experts; not below what chance and skew give by themselves
-  uint64_t seed = 1;
+  double repeat = 0.4;  // 0..1, share of experts; not below what chance and skew give by themselves
+  uint64_t seed = 1;    // another one: other weights, the same design
   uint32_t n_threads = 1;
-  std::function<bool(uint64_t, uint64_t)> progress;  // (done, total) bytes; false stops
+  // (done, total) bytes, each counted twice: written, then read back. false stops.
+  std::function<bool(uint64_t, uint64_t)> progress;
 };
 
-// "qwen3-30b, glm-5.2, mixtral-8x7b".
-std::string synthesis_shapes();
-
-// Throws Error: kArgument for an unknown shape or a number outside its range, and as PackedWriter.
+// The same options give the same bytes, whatever n_threads. A call that was interrupted leaves
+// DESTINATION.partial, and the same call goes on with it. Throws Error: kArgument for an unknown
+// shape or a number outside its range; kCancelled; and as PackedWriter, among them kMismatch for
+// a DESTINATION.partial of other options.
 void synthesise_snapshot(const std::string &destination, const SynthesisOptions &options);
 
 }  // namespace colibri
