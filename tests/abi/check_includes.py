@@ -36,7 +36,7 @@ INSIDE_TESTS = {"budget_test.cpp", "guard_test.cpp", "handles_test.cpp", "sized_
 
 # Fixtures that several folders of tests use, beside tests/support.
 SHARED_FIXTURES = {"tests/golden/engine.h", "tests/base/allocation_counter.h", "tests/base/temporary_folder.h",
-                   "tests/snapshot/packed_shard.h", "tests/snapshot/packed_model.h"}
+                   "tests/snapshot/fixture.h", "tests/snapshot/packed_shard.h", "tests/snapshot/packed_model.h"}
 
 # Outside libraries and the only files that may include them.
 LIBRARIES = [

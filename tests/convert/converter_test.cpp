@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole conversions: what of a source is in the result, and what stops one.
+
+#include "lib/convert/converter.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "lib/base/buffer.h"
+#include "lib/convert/packed_writer.h"
+#include "lib/convert/verifier.h"
+#include "lib/residency/weight_packing.h"
+#include "lib/snapshot/model_tensors.h"
+#include "tests/convert/random_model.h"
+#include "tests/support/catch.h"
+#include "tests/support/small_disk.h"
+
+namespace colibri::test {
+namespace fs = std::filesystem;
+namespace {
+
+std::string golden(const std::string &name) {
+  return std::string(COLIBRI_TEST_DATA) + "/glm_moe_dsa-" + name;
+}
+
+// Sources and results of one test.
+struct Folders {
+  TempFolder folder;
+  std::string source() const { return folder.file("source"); }
+  std::string result(const std::string &name = "packed") const { return folder.file(name); }
+
+  void write(const TinyModel &model) const {
+    fs::create_directory(source());
+    const TempFolder made;
+    model.write(made);
+    for (const auto &entry : fs::directory_iterator(made.path())) {
+      fs::copy_file(entry.path(), fs::path(source()) / entry.path().filename(),
+                    fs::copy_options::overwrite_existing);
+    }
+  }
+};
+
+// As the library packs a matrix when it opens its source.
+std::vector<uint8_t> load_and_pack(const Snapshot &snapshot, const WeightSource &source) {
+  Buffer staging(staging_bytes(source), "staging");
+  Buffer packed(packed_layout(source).total_bytes(), "packed");
+  REQUIRE(load_packed(snapshot.index(), source, {staging.data(), staging.size()}, packed.data(),
+                      nullptr)
+              .is_ok());
+  return {packed.data(), packed.data() + packed.size()};
+}
+
+bool has_integers(const WeightSource &source) {
+  return packed_layout(source).is_integer();
+}
+
+// Number of matrices whose bytes in the result are those that the source has in memory; every one
+// must be.
+uint64_t count_same_experts(const Snapshot &source, const Snapshot &result) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < source.sources().layers.size(); ++i) {
+    const std::vector<ExpertSource> &before = source.sources().layers[i].experts;
+    const std::vector<ExpertSource> &after = result.sources().layers[i].experts;
+    REQUIRE(before.size() == after.size());
+    for (size_t e = 0; e < before.size(); ++e) {
+      for (const auto field : {&ExpertSource::gate, &ExpertSource::up, &ExpertSource::down}) {
+        INFO((before[e].*field).name);
+        REQUIRE((after[e].*field).format == StoredFormat::kPacked);
+        REQUIRE((after[e].*field).packed == packed_layout(before[e].*field));
+        REQUIRE(read_span(result.index(), (after[e].*field).values) ==
+                load_and_pack(source, before[e].*field));
+        ++n;
+      }
+    }
+  }
+  return n;
+}
+
+constexpr WeightSource LayerSources::*kDenseMatrices[] = {
+    &LayerSources::query_a,    &LayerSources::query_b,     &LayerSources::kv_a,
+    &LayerSources::output,     &LayerSources::index_query, &LayerSources::index_key,
+    &LayerSources::dense_gate, &LayerSources::dense_up,    &LayerSources::dense_down};
+
+uint64_t count_same_dense_integers(const Snapshot &source, const Snapshot &result) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < source.sources().layers.size(); ++i) {
+    for (const auto field : kDenseMatrices) {
+      const WeightSource &before = source.sources().layers[i].*field;
+      const WeightSource &after = result.sources().layers[i].*field;
+      if (!before.is_present() || !has_integers(before)) continue;
+      INFO(before.name);
+      REQUIRE(after.format == StoredFormat::kPacked);
+      REQUIRE(read_span(result.index(), after.values) == load_and_pack(source, before));
+      ++n;
+    }
+  }
+  return n;
+}
+
+ConversionReport convert_quietly(const std::string &source, const std::string &destination,
+                                 const ConversionOptions &options = ConversionOptions()) {
+  ConversionReport report = convert_snapshot(source, destination, options);
+  CHECK(verify_snapshot(destination, 1, nullptr).damaged.empty());
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("codes and scales of every integer model are repacked without a change") {
+  for (const char *name : {"int4g64", "int4row", "int8row"}) {
+    INFO(name);
+    const Folders folders;
+    const auto before = read_files(golden(name));
+    const ConversionReport report = convert_quietly(golden(name), folders.result());
+    CHECK(read_files(golden(name)) == before);
+    const Snapshot source = Snapshot::open(golden(name));
+    const Snapshot result = Snapshot::open(folders.result());
+    CHECK(result.config() == source.config());
+    const uint64_t n_experts = count_same_experts(source, result);
+    const uint64_t n_dense = count_same_dense_integers(source, result);
+    CHECK(n_experts > 10);
+    CHECK(n_dense > 5);
+    CHECK(report.n_quantised_matrices == 0);
+    CHECK(report.relative_error == 0);
+    CHECK(report.n_kept_matrices >= n_experts + n_dense);
+    for (const LayerSources &layer : source.sources().layers) {
+      const WeightSource &kv_b = layer.kv_b;
+      CHECK(read_tensor(result.index(), kv_b.name) == read_tensor(source.index(), kv_b.name));
+      CHECK(read_tensor(result.index(), kv_b.name + ".qs") ==
+            read_tensor(source.index(), kv_b.name + ".qs"));
+    }
+  }
+}
+
+TEST_CASE("keep changes no weight of a float or FP8 model") {
+  for (const char *name : {"dense-index", "fp8", "mtp", "sparse"}) {
+    INFO(name);
+    const Folders folders;
+    convert_quietly(golden(name), folders.result(), keep_all());
+    const Snapshot source = Snapshot::open(golden(name));
+    const Snapshot result = Snapshot::open(folders.result());
+    count_same_experts(source, result);
+    uint64_t n_plain = 0;
+    for (const std::string_view tensor : source.index().names()) {
+      const std::string text(tensor);
+      const bool is_expert = text.find(".mlp.experts.") != std::string::npos;
+      if (is_expert && result.index().find(text) == nullptr) continue;
+      ++n_plain;
+      CHECK(read_tensor(result.index(), text) == read_tensor(source.index(), text));
+      CHECK(result.index().find(text)->shape == source.index().find(text)->shape);
+    }
+    CHECK(n_plain > 20);
+  }
+}
+
+TEST_CASE("what the model does not use is in the result all the same") {
+  for (const char *name : {"mtp", "int4g64"}) {
+    const Folders folders;
+    const Snapshot source = Snapshot::open(golden(name));
+    REQUIRE(source.sources().ignored_tensors.size() > 10);
+    convert_quietly(golden(name), folders.result());
+    const Snapshot result = Snapshot::open(folders.result());
+    for (const std::string &ignored : source.sources().ignored_tensors) {
+      INFO(ignored);
+      REQUIRE(read_tensor(result.index(), ignored) == read_tensor(source.index(), ignored));
+    }
+    const auto before = read_files(golden(name));
+    const auto after = read_files(folders.result());
+    for (const auto &[file, content] : before) {
+      if (file.ends_with(".safetensors")) continue;
+      INFO(file);
+      REQUIRE(after.count(file) == 1);
+      CHECK(after.at(file) == content);
+    }
+  }
+}
+
+TEST_CASE("a stamped format is stamped in the result, where byte counts alone say another") {
+  // One FP8 block per row: as many scales as INT8 has.
+  const std::string name = "model.layers.0.self_attn.q_a_proj.weight";
+  TinyModel model = make_random_model();
+  model.config["q_lora_rank"] = "1";
+  for (TestTensor &tensor : model.tensors) {
+    if (tensor.name.find("q_a_proj") != std::string::npos) tensor.shape = {1, 16};
+    if (tensor.name.find("q_a_layernorm") != std::string::npos) tensor.shape = {1};
+    if (tensor.name.find("q_b_proj") != std::string::npos) tensor.shape = {20, 1};
+    if (tensor.name.find("wq_b") != std::string::npos) tensor.shape = {16, 1};
+    uint64_t bytes = tensor.type == "F32" ? 4 : 2;
+    for (const uint64_t extent : tensor.shape) bytes *= extent;
+    tensor.data.resize(bytes);
+  }
+  store_as("container F8", &model, name);
+  const Folders folders;
+  fs::create_directory(folders.source());
+  std::ofstream(folders.source() + "/config.json") << model.config_text();
+  std::ofstream(folders.source() + "/model.safetensors", std::ios::binary) << safetensors_file(
+      model.tensors, "{\"colibri.fmt\":\"{\\\"" + name + "\\\":\\\"fp8-e4m3-b128\\\"}\"}");
+  const Snapshot source = Snapshot::open(folders.source());
+  REQUIRE(source.sources().layers[0].query_a.format == StoredFormat::kFp8Block);
+  convert_quietly(folders.source(), folders.result(), keep_all());
+  const Snapshot result = Snapshot::open(folders.result());
+  CHECK(result.sources().layers[0].query_a.format == StoredFormat::kFp8Block);
+  CHECK(read_weights(result, result.sources().layers[0].query_a) ==
+        read_weights(source, source.sources().layers[0].query_a));
+}
+
+TEST_CASE("a quantised model is near its source in every matrix") {
+  const Folders folders;
+  const ConversionReport report = convert_quietly(golden("sparse"), folders.result());
+  const Snapshot source = Snapshot::open(golden("sparse"));
+  const Snapshot result = Snapshot::open(folders.result());
+  double error = 0, weight = 0;
+  uint64_t n_matrices = 0;
+  const auto compare = [&](const WeightSource &before, const WeightSource &after) {
+    const std::vector<float> exact = read_weights(source, before);
+    const std::vector<float> rounded = read_weights(result, after);
+    double matrix_error = 0, matrix_weight = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      matrix_error += std::pow(static_cast<double>(exact[i]) - rounded[i], 2.0);
+      matrix_weight += std::pow(exact[i], 2.0);
+    }
+    INFO(before.name);
+    const bool is_int4 = after.packed.format == WeightFormat::kInt4;
+    CHECK(std::sqrt(matrix_error / matrix_weight) < (is_int4 ? 0.13 : 0.009));
+    error += matrix_error;
+    weight += matrix_weight;
+    ++n_matrices;
+  };
+  for (size_t i = 0; i < source.sources().layers.size(); ++i) {
+    const LayerSources &before = source.sources().layers[i];
+    const LayerSources &after = result.sources().layers[i];
+    for (const auto field : kDenseMatrices) {
+      if ((before.*field).is_present()) compare(before.*field, after.*field);
+    }
+    for (size_t e = 0; e < before.experts.size(); ++e) {
+      for (const auto field : {&ExpertSource::gate, &ExpertSource::up, &ExpertSource::down}) {
+        compare(before.experts[e].*field, after.experts[e].*field);
+      }
+    }
+    CHECK(after.kv_heads.is_present());
+  }
+  // All but the heads, one matrix in each layer.
+  CHECK(report.n_quantised_matrices == n_matrices + source.sources().layers.size());
+  CHECK(report.relative_error == Approx(std::sqrt(error / weight)).epsilon(0.1));
+}
+
+TEST_CASE("every option gives a snapshot that opens") {
+  TinyModel model = make_random_model();
+  store_as("F8", &model, "model.layers.0.self_attn.q_a_proj.weight");
+  store_as("F8", &model, "model.layers.1.self_attn.kv_b_proj.weight");
+  store_as("container F8", &model, "model.layers.2.self_attn.kv_b_proj.weight");
+  store_as("F32", &model, "model.embed_tokens.weight");
+  store_as("F16", &model, "model.layers.1.mlp.experts.0.up_proj.weight");
+  store_as("INT4 16", &model, "model.layers.1.mlp.experts.1.up_proj.weight");
+  const Folders folders;
+  folders.write(model);
+  int n = 0;
+  for (const TargetFormat experts :
+       {TargetFormat::kKeep, TargetFormat::kInt8, TargetFormat::kInt4}) {
+    for (const TargetFormat dense :
+         {TargetFormat::kKeep, TargetFormat::kBF16, TargetFormat::kInt8, TargetFormat::kInt4}) {
+      for (const TargetFormat ends :
+           {TargetFormat::kKeep, TargetFormat::kBF16, TargetFormat::kInt8}) {
+        ConversionOptions options;
+        options.experts = experts;
+        options.dense = dense;
+        options.embedding = options.head = ends;
+        const std::string path = folders.result(std::to_string(n++));
+        convert_quietly(folders.source(), path, options);
+        CHECK(Snapshot::open(path).index().is_packed());
+      }
+    }
+  }
+}
+
+TEST_CASE("the result does not depend on threads or on where it was cut into files") {
+  const Folders folders;
+  ConversionOptions options;
+  options.max_shard_bytes = 300'000;
+  convert_quietly(golden("sparse"), folders.result("one"), options);
+  options.n_threads = 4;
+  convert_quietly(golden("sparse"), folders.result("four"), options);
+  CHECK(read_files(folders.result("one")) == read_files(folders.result("four")));
+  CHECK(read_files(folders.result("one")).size() > 4);
+}
+
+TEST_CASE("NaN and infinity in any weight that the model uses are refused by name and place") {
+  const std::string infinity = float_bytes({std::numeric_limits<float>::infinity()});
+  const std::string nan = "\xc0\x7f";  // of BF16
+  struct Case {
+    const char *tensor;
+    const char *form;  // nullptr: as it is
+    const char *part;  // of the name of the tensor that is spoilt
+    size_t at;
+    std::string bytes;
+    const char *place;
+  };
+  const std::vector<Case> cases = {
+      {"model.layers.1.mlp.experts.2.up_proj.weight", nullptr, "", 2 * (16 * 3 + 9), nan,
+       "row 3, column 9"},
+      {"model.layers.0.self_attn.o_proj.weight", nullptr, "", 2 * (10 * 15 + 1), nan,
+       "row 15, column 1"},
+      {"model.layers.0.self_attn.kv_b_proj.weight", nullptr, "", 2 * (8 * 21 + 7), nan,
+       "row 21, column 7"},
+      {"model.embed_tokens.weight", nullptr, "", 2 * (16 * 31), nan, "row 31, column 0"},
+      {"model.norm.weight", nullptr, "", 2 * 15, nan, "row 0, column 15"},
+      {"model.layers.1.mlp.gate.weight", nullptr, "", 2 * 17, nan, "row 1, column 1"},
+      {"model.layers.1.mlp.gate.e_score_correction_bias", nullptr, "", 4, infinity, "column 1"},
+      {"model.layers.0.mlp.up_proj.weight", "F8", "", 16 * 2 + 5, "\xff", "row 2, column 5"},
+      {"model.layers.0.mlp.up_proj.weight", "F8", "_scale_inv", 0, infinity, "row 0, column 0"},
+      {"model.layers.0.mlp.up_proj.weight", "INT8", ".qs", 4 * 11, infinity, "row 11, column 0"},
+      {"model.layers.1.mlp.experts.2.up_proj.weight", "INT4 16", ".qs", 4 * 5, infinity,
+       "row 5, column 0"}};
+  for (const Case &fault : cases) {
+    INFO(fault.tensor << fault.part);
+    TinyModel model = make_random_model();
+    if (fault.form != nullptr) store_as(fault.form, &model, fault.tensor);
+    model.find(fault.tensor + std::string(fault.part))
+        .data.replace(fault.at, fault.bytes.size(), fault.bytes);
+    const Folders folders;
+    folders.write(model);
+    expect_failure(StatusCode::kNonFinite, {fault.tensor, fault.place},
+                   [&] { convert_snapshot(folders.source(), folders.result(), {}); });
+    CHECK_FALSE(fs::exists(folders.result()));
+    CHECK(fs::exists(partial_directory(folders.result())));
+  }
+}
+
+TEST_CASE("NaN in a tensor that the model does not use is copied like any byte") {
+  TinyModel model = make_random_model();
+  model.tensors.push_back({"model.layers.3.eh_proj.weight", "BF16", {1, 1}, "\xc0\x7f"});
+  const Folders folders;
+  folders.write(model);
+  convert_quietly(folders.source(), folders.result());
+}
+
+TEST_CASE("a source that changed since the conversion was begun is refused") {
+  const Folders folders;
+  folders.write(make_random_model());
+  const std::string shard = folders.source() + "/model.safetensors";
+  ConversionOptions options;
+  options.progress = [](uint64_t done_bytes, uint64_t) { return done_bytes == 0; };
+  const auto begin = [&](const std::string &result) {
+    expect_failure(StatusCode::kCancelled, {"--resume"},
+                   [&] { convert_snapshot(folders.source(), result, options); });
+  };
+  ConversionOptions resumed;
+  resumed.resumes = true;
+  const auto time = fs::last_write_time(shard);
+
+  begin(folders.result("a"));  // other weights in place, at another time
+  fs::last_write_time(shard, time + std::chrono::seconds(1));
+  expect_failure(StatusCode::kMismatch, {"the source has changed", "remove the folder"},
+                 [&] { convert_snapshot(folders.source(), folders.result("a"), resumed); });
+
+  begin(folders.result("b"));  // another config.json beside the same weights
+  const TempFolder made;
+  TinyModel other = make_random_model();
+  other.config["rope_theta"] = "20000";
+  other.write(made);
+  fs::copy_file(made.file("config.json"), folders.source() + "/config.json",
+                fs::copy_options::overwrite_existing);
+  expect_failure(StatusCode::kMismatch, {"config.json"},
+                 [&] { convert_snapshot(folders.source(), folders.result("b"), resumed); });
+}
+
+TEST_CASE(
+    "a source that is written to while it is converted is noticed before the result appears") {
+  const Folders folders;
+  folders.write(make_random_model());
+  const std::string shard = folders.source() + "/model.safetensors";
+  ConversionOptions options;
+  options.progress = [&](uint64_t, uint64_t) {
+    fs::last_write_time(shard, fs::last_write_time(shard) + std::chrono::seconds(1));
+    return true;
+  };
+  expect_failure(StatusCode::kMismatch, {"written to while they were converted"},
+                 [&] { convert_snapshot(folders.source(), folders.result(), options); });
+  CHECK_FALSE(fs::exists(folders.result()));
+}
+
+TEST_CASE(
+    "packed sources, places inside the source, and places that cannot be written are refused") {
+  const Folders folders;
+  folders.write(make_random_model());
+  convert_quietly(folders.source(), folders.result());
+  expect_failure(StatusCode::kUnsupported, {"is a packed snapshot already"},
+                 [&] { convert_snapshot(folders.result(), folders.result("again"), {}); });
+  expect_failure(StatusCode::kArgument, {"lies in the source folder"},
+                 [&] { convert_snapshot(folders.source(), folders.source() + "/packed", {}); });
+  expect_failure(StatusCode::kArgument, {"exists already"},
+                 [&] { convert_snapshot(folders.source(), folders.result(), {}); });
+  expect_failure(StatusCode::kIo, {"/proc"},
+                 [&] { convert_snapshot(folders.source(), "/proc/packed", {}); });
+  CHECK(read_files(folders.source()).size() == 2);
+}
+
+TEST_CASE("a disk that is too small is said so with both numbers before anything is written") {
+  const Folders folders;
+  folders.write(make_random_model());
+  fs::create_directory(folders.result("disk"));
+  const auto said = run_on_small_disk(folders.result("disk"), 64 << 10, [&]() -> std::string {
+    try {
+      convert_snapshot(folders.source(), folders.result("disk/packed"), {});
+    } catch (const Error &error) {
+      return error.status().code() == StatusCode::kIo ? error.what() : "another code";
+    }
+    return "done";
+  });
+  if (!said) return;  // this system lets nobody mount
+  INFO(*said);
+  CHECK(said->find("the disk is too small") != std::string::npos);
+  CHECK(said->find("65536 are free") != std::string::npos);
+}
+
+TEST_CASE("progress counts up to twice the bytes of the result, and false stops at any call") {
+  const Folders folders;
+  folders.write(make_random_model());
+  std::vector<std::pair<uint64_t, uint64_t>> calls;
+  ConversionOptions options;
+  options.progress = [&](uint64_t done_bytes, uint64_t total_bytes) {
+    calls.emplace_back(done_bytes, total_bytes);
+    return true;
+  };
+  const ConversionReport report = convert_quietly(folders.source(), folders.result(), options);
+  REQUIRE(calls.size() > 20);
+  CHECK(calls.front().first == 0);
+  CHECK(calls.back().first == calls.back().second);
+  CHECK(calls.back().second == 2 * report.result_bytes);
+  for (size_t i = 1; i < calls.size(); ++i) {
+    REQUIRE(calls[i].first >= calls[i - 1].first);
+    REQUIRE(calls[i].second == calls[0].second);
+  }
+  const auto expected = read_files(folders.result());
+  for (size_t stop = 0; stop < calls.size(); stop += calls.size() / 7) {
+    const std::string path = folders.result("stopped" + std::to_string(stop));
+    size_t n = 0;
+    options.progress = [&](uint64_t, uint64_t) { return n++ != stop; };
+    options.resumes = false;
+    CHECK_THROWS_AS(convert_snapshot(folders.source(), path, options), Error);
+    options.progress = nullptr;
+    options.resumes = true;
+    const ConversionReport rest = convert_quietly(folders.source(), path, options);
+    CHECK(rest.n_tensors == report.n_tensors);
+    CHECK(read_files(path) == expected);
+  }
+}
+
+}  // namespace colibri::test
