@@ -21,5 +21,7 @@ void add_detokenize(CLI::App &app, Run *run);
 void add_logits(CLI::App &app, Run *run);
 void add_perplexity(CLI::App &app, Run *run);
 void add_bench(CLI::App &app, Run *run);
+void add_convert(CLI::App &app, Run *run);
+void add_verify(CLI::App &app, Run *run);
 
 }  // namespace colibri::command

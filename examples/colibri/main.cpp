@@ -26,6 +26,7 @@ constexpr const char *kExamples = R"(Examples:
   colibri generate --model ~/models/glm-5.2-int4 --ram-budget 24G --tokens 200 "The colibri is"
   colibri plan ~/models/glm-5.2-int4 --slots 4 --context 8192 --ram-budget 24G
   colibri generate --model FOLDER --ids 1,2,3 --json
+  colibri convert ~/models/glm-5.2 ~/models/glm-5.2-packed
 
 Without a model, the small demonstration model that comes with the command is used.
 Exit codes: 0 done, 1 the run failed, 2 the command line is wrong, 130 ended by Ctrl-C.)";
@@ -91,6 +92,8 @@ int run_command_line(int n_arguments, char **arguments) {
   add_logits(app, &run);
   add_perplexity(app, &run);
   add_bench(app, &run);
+  add_convert(app, &run);
+  add_verify(app, &run);
   try {
     app.parse(n_arguments, arguments);
   } catch (const CLI::Success &request) {  // --help, --version

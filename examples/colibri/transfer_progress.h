@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The progress line of a call that moves many bytes: how many, how fast, how long still. Ctrl-C
+// stops the call.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "examples/colibri/terminal.h"
+
+namespace colibri::command {
+
+class TransferProgress {
+ public:
+  // "converting", "checking".
+  explicit TransferProgress(std::string verb) : verb_(std::move(verb)) {}
+
+  // Begins a phase with bytes and a rate of its own, unless `verb` is in progress already.
+  void begin(const char *verb);
+  // What was there from the start does not count for the rate.
+  void show(uint64_t done_bytes, uint64_t total_bytes);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string verb_;
+  ProgressLine line_;
+  bool has_begun_ = false;
+  uint64_t first_bytes_ = 0;
+  Clock::time_point begin_;
+};
+
+// "1:05:09" or "5:09".
+std::string format_duration(double seconds);
+
+}  // namespace colibri::command
