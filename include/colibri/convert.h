@@ -141,13 +141,16 @@ COLIBRI_API colibri_status colibri_snapshot_verify(const char *path, uint32_t n_
 typedef struct colibri_synthesis_options {
   uint32_t struct_size; /**< set by colibri_synthesis_options_init() */
   uint32_t n_layers;    /**< 1..1000. Default 4 */
-  const char *shape;    /**< "glm-5.2", "qwen3-30b" or "mixtral-8x7b". Default "qwen3-30b" */
-  float skew;           /**< frequency of the r-th most used expert falls as r^-skew; 0..2 */
-  float repeat;  /**< share of experts that two consecutive tokens have in common, 0..1; not below
-                        what chance and skew give. Default 0.4 */
-  uint64_t seed; /**< Default 1 */
-  uint32_t n_threads; /**< 1..1024. Default: physical cores */
-  uint32_t reserved;  /**< 0 */
+  const char *shape;    /**< "glm-5.2", "qwen3-30b", "mixtral-8x7b", or "colibri-tiny", the
+                             demonstration model, of which 8 layers have a few MiB. Default
+                             "qwen3-30b" */
+  float skew;           /**< frequency of the r-th most used expert falls as r^-skew, but is never
+                             above 0.95; 0..2 */
+  float repeat;         /**< share of experts that two consecutive tokens of a greedy sequence have
+                             in common, 0..1; not below what chance and skew give. Default 0.4 */
+  uint64_t seed;        /**< Default 1 */
+  uint32_t n_threads;   /**< 1..1024. Default: physical cores */
+  uint32_t reserved;    /**< 0 */
   colibri_progress_fn progress;
   void *progress_user; /**< handed to progress; not kept past the call */
 } colibri_synthesis_options;
@@ -166,13 +169,26 @@ COLIBRI_API void colibri_synthesis_options_init(colibri_synthesis_options *optio
 
 /**
  * Writes a packed snapshot with random weights, to measure a machine with before a large download.
- * It has no tokenizer.
+ * Experts, router, embedding and head have the sizes of the named model; all layers are MoE layers,
+ * and attention is latent attention with about as many bytes of weights as the original's. Tokens t
+ * with equal t modulo the integer square root of the vocabulary's size belong to one topic; sequences
+ * of different topics have experts in common by chance alone. There is no tokenizer and no end token.
+ *
+ * The same options give the same bytes. Works in DESTINATION.partial, which becomes DESTINATION when
+ * everything is written, read back and found equal; an interrupted call leaves it, and the same call
+ * goes on with it.
  *
  * @param destination  UTF-8 path of the folder to make; its parent must exist, itself not.
  * @param options      NULL for defaults.
  *
  * Threads    Any. Blocks until done.
- * Errors     COLIBRI_E_ARGUMENT, COLIBRI_E_IO, COLIBRI_E_MEMORY, COLIBRI_E_CANCELLED.
+ * Errors     COLIBRI_E_ARGUMENT   an option outside its range (the smallest possible `repeat` is
+ *                                 named); the destination exists.
+ *            COLIBRI_E_MISMATCH   the partial folder belongs to other options, or to a conversion.
+ *            COLIBRI_E_BUSY       another process works on this destination.
+ *            COLIBRI_E_IO         a write failed, or the disk is too small: needed and free bytes
+ *                                 are named.
+ *            COLIBRI_E_MEMORY, COLIBRI_E_CANCELLED.
  * Since      0.2
  */
 COLIBRI_API colibri_status colibri_snapshot_synthesise(const char *destination,

@@ -5,11 +5,9 @@
 #include "colibri/convert.h"
 
 #include <cstdio>
-#include <functional>
 
-#include "lib/base/parallel.h"
-#include "lib/base/system.h"
 #include "lib/capi/guard.h"
+#include "lib/capi/long_call.h"
 #include "lib/capi/option_checks.h"
 #include "lib/capi/out_buffers.h"
 #include "lib/capi/sized_struct.h"
@@ -23,20 +21,6 @@ namespace {
 constexpr uint64_t kLeastShardBytes = 1ull << 20;
 constexpr uint64_t kDefaultShardBytes = 4ull << 30;
 constexpr uint32_t kDefaultGroup = 64;
-
-using Progress = std::function<bool(uint64_t, uint64_t)>;
-
-Progress make_progress(colibri_progress_fn progress, void *user) {
-  if (progress == nullptr) return nullptr;
-  return [progress, user](uint64_t done_bytes, uint64_t total_bytes) {
-    return progress(user, done_bytes, total_bytes) == 0;
-  };
-}
-
-uint32_t read_n_threads(uint32_t n_threads) {
-  const uint32_t given = in_range("n_threads", n_threads, 0, ThreadPool::kMaxThreads);
-  return given != 0 ? given : probe_core_count("");
-}
 
 // Which of the known formats a field allows is checked with the others (check_options).
 TargetFormat read_target(const char *field, int32_t value, TargetFormat default_target) {

@@ -39,6 +39,7 @@ COLIBRI_FIRST_VERSION(colibri_kernel_figures, roof_share)
 COLIBRI_FIRST_VERSION(colibri_convert_options, progress_user)
 COLIBRI_FIRST_VERSION(colibri_convert_report, relative_error)
 COLIBRI_FIRST_VERSION(colibri_verify_report, first_damaged)
+COLIBRI_FIRST_VERSION(colibri_synthesis_options, progress_user)
 #undef COLIBRI_FIRST_VERSION
 
 struct StructSizes {

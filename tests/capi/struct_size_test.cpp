@@ -72,6 +72,13 @@ colibri_status convert_and_remove(const colibri_convert_options *options,
   return status;
 }
 
+colibri_status synthesise_and_remove(const colibri_synthesis_options *options) {
+  const colibri_status status =
+      colibri_snapshot_synthesise(result_path().c_str(), options, nullptr);
+  std::filesystem::remove_all(result_path());
+  return status;
+}
+
 }  // namespace
 
 TEST_CASE("options of a wrong size, or with an unknown setting in their tail, are refused") {
@@ -102,6 +109,10 @@ TEST_CASE("options of a wrong size, or with an unknown setting in their tail, ar
   check_options<colibri_convert_options>(
       sized<colibri_convert_options>(),
       [](colibri_convert_options *options) { return convert_and_remove(options, nullptr); });
+  colibri_synthesis_options tiny = sized<colibri_synthesis_options>();
+  tiny.shape = "colibri-tiny";
+  tiny.n_layers = 1;
+  check_options<colibri_synthesis_options>(tiny, synthesise_and_remove);
 }
 
 TEST_CASE("measuring refuses options and results of a wrong size") {
