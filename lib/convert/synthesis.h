@@ -23,8 +23,10 @@ struct SynthesisOptions {
   std::string shape;      // a name of synthesis_shapes()
   uint32_t n_layers = 0;  // 1..1000
   double skew = 0.0;      // 0..2
-  double repeat = 0.4;  // 0..1, share of experts; not below what chance and skew give by themselves
-  uint64_t seed = 1;    // another one: other weights, the same design
+  // 0..1, share of experts; not below what chance and skew give by themselves. It holds on average: a
+  // topic in one layer differs by about 0.1, so a sequence by less the more layers there are.
+  double repeat = 0.4;
+  uint64_t seed = 1;  // another one: other weights, the same design
   uint32_t n_threads = 1;
   // (done, total) bytes, each counted twice: written, then read back. false stops.
   std::function<bool(uint64_t, uint64_t)> progress;
