@@ -17,6 +17,8 @@ SUBCOMMANDS = [
     "logits",
     "perplexity",
     "bench",
+    "convert",
+    "verify",
 ]
 
 
