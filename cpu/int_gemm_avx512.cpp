@@ -37,12 +37,8 @@ constexpr size_t kLanes = 16;
 constexpr size_t kLineBytes = 64;
 constexpr size_t kMaxRows = 8;
 constexpr size_t kPair = 2;
-constexpr size_t kPairs = 2;
-constexpr size_t kStreams = kPairs * kPair;
 // Depths of a group that is unrolled as a whole: with 4 rows, 8 % faster in cache than a loop.
 constexpr size_t kUnrolledGroup = 64;
-// Groups of scales between the one in use and the one that is asked for.
-constexpr size_t kPrefetchGroups = 32;
 
 inline __m512i four_depths(const int8_t *q) {
   int32_t word;
@@ -61,7 +57,6 @@ struct Int8Format {
   static constexpr size_t kLineDepths = 4;
   static constexpr size_t kLineChains = 1;
   static constexpr int32_t kOffset = 128;
-  static constexpr size_t kMaxStreamRows = 4;
   struct Line {
     __m512i bytes;
   };
@@ -79,7 +74,6 @@ struct Int4Format {
   static constexpr size_t kLineDepths = 8;
   static constexpr size_t kLineChains = 2;
   static constexpr int32_t kOffset = 8;
-  static constexpr size_t kMaxStreamRows = 2;
   struct Line {
     __m512i low, high;
   };
@@ -106,13 +100,16 @@ struct Prefetch {
   static inline void ask(const uint8_t *line) {
     _mm_prefetch(reinterpret_cast<const char *>(line + kBytes), static_cast<_mm_hint>(kHint));
   }
+  // As many groups of 64 INT4 depths ahead as the lines are.
   static inline void ask_scales(const uint8_t *at, size_t group_bytes) {
-    _mm_prefetch(reinterpret_cast<const char *>(at + kPrefetchGroups * group_bytes),
+    constexpr size_t kGroups = kBytes / 512;
+    _mm_prefetch(reinterpret_cast<const char *>(at + kGroups * group_bytes),
                  static_cast<_mm_hint>(kHint));
   }
 };
 // Into the second level: what is far ahead must not push the rows out of the first.
 using PrefetchFar = Prefetch<_MM_HINT_T1, 16384>;
+using PrefetchPair = Prefetch<_MM_HINT_T1, 4096>;
 using PrefetchNear = Prefetch<_MM_HINT_T0, 4096>;
 
 // Rows of one tile.
@@ -214,17 +211,18 @@ void multiply_panel(const GemmWeights weights, size_t panel, const TileRows &all
 }
 
 // A line of each panel of a pair.
-template <typename Format, size_t kRows>
+template <typename Format, size_t kRows, typename Ahead>
 inline void add_pair_line(const uint8_t *at, size_t panel_bytes, const int8_t *const *q, size_t d,
                           __m512i (*dots)[kPair]) {
   for (size_t p = 0; p < kPair; ++p) {
+    Ahead::ask(at + p * panel_bytes);
     const typename Format::Line line = Format::decode(_mm512_loadu_si512(at + p * panel_bytes));
     for (size_t r = 0; r < kRows; ++r) Format::template add<1>(line, q[r] + d, 0, &dots[r][p]);
   }
 }
 
 // One group of a pair; `at` and `scales` are those of its first panel.
-template <typename Format, size_t kRows>
+template <typename Format, size_t kRows, typename Ahead>
 inline void add_pair_group(const GemmWeights &weights, const uint8_t *at, const uint8_t *scales,
                            const Rows<kRows> &rows, size_t first, size_t g, __m512 (*acc)[kPair]) {
   constexpr size_t kLines = kUnrolledGroup / Format::kLineDepths;
@@ -238,15 +236,16 @@ inline void add_pair_group(const GemmWeights &weights, const uint8_t *at, const 
   if (last - first == kUnrolledGroup) {
 #pragma GCC unroll 16
     for (size_t i = 0; i < kLines; ++i) {
-      add_pair_line<Format, kRows>(at + i * kLineBytes, weights.panel_bytes, rows.q,
-                                   first + i * Format::kLineDepths, dots);
+      add_pair_line<Format, kRows, Ahead>(at + i * kLineBytes, weights.panel_bytes, rows.q,
+                                          first + i * Format::kLineDepths, dots);
     }
   } else {
     for (size_t d = first; d < last; d += Format::kLineDepths, at += kLineBytes) {
-      add_pair_line<Format, kRows>(at, weights.panel_bytes, rows.q, d, dots);
+      add_pair_line<Format, kRows, Ahead>(at, weights.panel_bytes, rows.q, d, dots);
     }
   }
   for (size_t p = 0; p < kPair; ++p) {
+    Ahead::ask_scales(scales + p * weights.scale_panel_bytes, weights.scale_group_bytes);
     const __m512 weight_scale =
         load_scales(weights.has_bf16_scales, scales + p * weights.scale_panel_bytes);
     for (size_t r = 0; r < kRows; ++r) {
@@ -255,12 +254,20 @@ inline void add_pair_group(const GemmWeights &weights, const uint8_t *at, const 
   }
 }
 
-template <typename Format, size_t kRows>
-void multiply_streams(const GemmWeights weights, size_t panel, const TileRows &all_rows,
-                      __mmask16 last_columns) {
+// Several panels: of `weights`, values and scales are those of the first one, and panel_bytes and
+// scale_panel_bytes lead from one to the next.
+struct StreamTile {
+  GemmWeights weights;
+  size_t column;         // of the first panel
+  size_t column_stride;  // from panel to panel
+  __mmask16 last_columns;
+};
+
+template <typename Format, size_t kRows, size_t kPairs, typename Ahead>
+void multiply_streams(const StreamTile &tile, const TileRows &all_rows) {
+  constexpr size_t kStreams = kPairs * kPair;
   const Rows<kRows> rows = first_rows<kRows>(all_rows);
-  const uint8_t *values = weights.values + panel * weights.panel_bytes;
-  const uint8_t *scales = weights.scales + panel * weights.scale_panel_bytes;
+  const GemmWeights weights = tile.weights;
   __m512 acc[kPairs][kRows][kPair];
   for (size_t pair = 0; pair < kPairs; ++pair) {
     for (size_t r = 0; r < kRows; ++r) {
@@ -268,31 +275,20 @@ void multiply_streams(const GemmWeights weights, size_t panel, const TileRows &a
     }
   }
   for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
-    const uint8_t *at = values + first / Format::kLineDepths * kLineBytes;
-    const uint8_t *group_scales = scales + g * weights.scale_group_bytes;
+    const uint8_t *at = weights.values + first / Format::kLineDepths * kLineBytes;
+    const uint8_t *group_scales = weights.scales + g * weights.scale_group_bytes;
     for (size_t pair = 0; pair < kPairs; ++pair) {
-      add_pair_group<Format, kRows>(weights, at + pair * kPair * weights.panel_bytes,
-                                    group_scales + pair * kPair * weights.scale_panel_bytes, rows,
-                                    first, g, acc[pair]);
+      add_pair_group<Format, kRows, Ahead>(weights, at + pair * kPair * weights.panel_bytes,
+                                           group_scales + pair * kPair * weights.scale_panel_bytes,
+                                           rows, first, g, acc[pair]);
     }
   }
   for (size_t r = 0; r < kRows; ++r) {
-    float *y = rows.y[r] + panel * kLanes;
-    for (size_t p = 0; p + 1 < kStreams; ++p) {
-      _mm512_storeu_ps(y + p * kLanes, acc[p / kPair][r][p % kPair]);
+    float *y = rows.y[r] + tile.column;
+    for (size_t p = 0; p + 1 < kStreams; ++p, y += tile.column_stride) {
+      _mm512_storeu_ps(y, acc[p / kPair][r][p % kPair]);
     }
-    _mm512_mask_storeu_ps(y + (kStreams - 1) * kLanes, last_columns, acc[kPairs - 1][r][kPair - 1]);
-  }
-}
-
-template <typename Format>
-void multiply_stream_rows(const GemmWeights &weights, size_t panel, const TileRows &rows,
-                          size_t n_rows, __mmask16 last_columns) {
-  if (n_rows == 1) return multiply_streams<Format, 1>(weights, panel, rows, last_columns);
-  if (n_rows == 2) return multiply_streams<Format, 2>(weights, panel, rows, last_columns);
-  if constexpr (Format::kMaxStreamRows > 2) {
-    if (n_rows == 3) return multiply_streams<Format, 3>(weights, panel, rows, last_columns);
-    multiply_streams<Format, 4>(weights, panel, rows, last_columns);
+    _mm512_mask_storeu_ps(y, tile.last_columns, acc[kPairs - 1][r][kPair - 1]);
   }
 }
 
@@ -358,25 +354,56 @@ void multiply(const IntGemmArgs &args, size_t first_panel) {
   }
 }
 
-// Few rows: four panels at a time, what is left one by one.
-template <typename Format>
-void multiply_few(const IntGemmArgs &args) {
+// Panels that are far apart, so that each stream goes on from one panel to the next: with panels of
+// 6 KB and one row, 41 GB/s on two threads instead of 26. What is left is done one by one.
+template <typename Format, size_t kRows, size_t kPairs, typename Ahead>
+void multiply_apart(const IntGemmArgs &args) {
+  constexpr size_t kStreams = kPairs * kPair;
   TileRows rows = {};
-  find_rows(args, 0, args.n_rows, &rows);
-  const size_t end = args.first_panel + args.n_panels;
-  size_t panel = args.first_panel;
-  for (; panel + kStreams <= end; panel += kStreams) {
-    multiply_stream_rows<Format>(args.weights, panel, rows, args.n_rows,
-                                 stored_columns(args, panel + kStreams - 1));
+  find_rows(args, 0, kRows, &rows);
+  const size_t n_steps = args.n_panels / kStreams;
+  for (size_t step = 0; step < n_steps; ++step) {
+    const size_t panel = args.first_panel + step;
+    StreamTile tile = {args.weights, panel * kLanes, n_steps * kLanes, 0};
+    tile.weights.values += panel * args.weights.panel_bytes;
+    tile.weights.scales += panel * args.weights.scale_panel_bytes;
+    tile.weights.panel_bytes *= n_steps;
+    tile.weights.scale_panel_bytes *= n_steps;
+    tile.last_columns = stored_columns(args, panel + (kStreams - 1) * n_steps);
+    multiply_streams<Format, kRows, kPairs, Ahead>(tile, rows);
   }
-  multiply<Format, PrefetchNear>(args, panel);
+  multiply<Format, PrefetchNear>(args, args.first_panel + n_steps * kStreams);
 }
 
+template <typename Format, size_t kRows>
+void multiply_four(const IntGemmArgs &args) {
+  multiply_apart<Format, kRows, 2, NoPrefetch>(args);
+}
+template <typename Format, size_t kRows>
+void multiply_two(const IntGemmArgs &args) {
+  multiply_apart<Format, kRows, 1, PrefetchPair>(args);
+}
 template <typename Format>
-void multiply_for_streams(const IntGemmArgs &args) {
-  if (args.n_rows == 0) return;
-  if (args.n_rows <= Format::kMaxStreamRows) return multiply_few<Format>(args);
+void multiply_one(const IntGemmArgs &args) {
   multiply<Format, PrefetchFar>(args, args.first_panel);
+}
+
+using Multiply = void (*)(const IntGemmArgs &);
+
+// Indexed by the number of rows, less one; more rows go panel by panel.
+constexpr Multiply kInt8Streams[] = {
+    multiply_four<Int8Format, 1>, multiply_four<Int8Format, 2>, multiply_four<Int8Format, 3>,
+    multiply_four<Int8Format, 4>, multiply_two<Int8Format, 5>,  multiply_two<Int8Format, 6>,
+};
+constexpr Multiply kInt4Streams[] = {
+    multiply_four<Int4Format, 1>, multiply_four<Int4Format, 2>, multiply_one<Int4Format>,
+    multiply_two<Int4Format, 4>,  multiply_two<Int4Format, 5>,  multiply_two<Int4Format, 6>,
+};
+
+template <typename Format, size_t kFew>
+void multiply_for_streams(const IntGemmArgs &args, const Multiply (&streams)[kFew]) {
+  if (args.n_rows == 0) return;
+  (args.n_rows <= kFew ? streams[args.n_rows - 1] : multiply_one<Format>)(args);
 }
 
 }  // namespace
@@ -388,10 +415,10 @@ void int4_gemm_avx512(const IntGemmArgs &args) noexcept {
   multiply<Int4Format, PrefetchNear>(args, args.first_panel);
 }
 void int8_gemm_avx512_streams(const IntGemmArgs &args) noexcept {
-  multiply_for_streams<Int8Format>(args);
+  multiply_for_streams<Int8Format>(args, kInt8Streams);
 }
 void int4_gemm_avx512_streams(const IntGemmArgs &args) noexcept {
-  multiply_for_streams<Int4Format>(args);
+  multiply_for_streams<Int4Format>(args, kInt4Streams);
 }
 
 }  // namespace colibri::cpu

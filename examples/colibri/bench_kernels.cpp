@@ -165,7 +165,7 @@ void add_bench_kernels(CLI::App &bench, Run *run) {
       ->type_name("KIND")
       ->capture_default_str();
   add_whole_number(*sub, "--runs", {1, 1000}, &kernels->n_runs,
-                   "Measurements of each figure; the best counts [5]");
+                   "Measurements of each figure; the best counts [24]");
   add_size(*sub, "--memory", &kernels->memory_bytes,
            "Matrices that are read in turn, together, at least 1M [1.25G]");
   sub->add_flag("--json", kernels->wants_json, "Print one JSON object");

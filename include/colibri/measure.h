@@ -30,7 +30,7 @@ typedef struct colibri_measure_options {
   int32_t matrix;         /**< COLIBRI_MATRIX_* */
   uint32_t columns;       /**< outputs of one matrix, 1..1048576. Default 2048 */
   uint32_t depth;         /**< inputs of one matrix, 1..1048576. Default 6144 */
-  uint32_t min_runs;      /**< measurements of each figure, the best counts; 1..1000. Default 5 */
+  uint32_t min_runs;      /**< measurements of each figure, the best counts; 1..1000. Default 24 */
   uint64_t memory_bytes;  /**< matrices that are read in turn, together; 1 MiB at least. Default
                                1.25 GiB, more than any cache */
 } colibri_measure_options;

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kDefaultColumns = 2048;
 constexpr uint32_t kDefaultDepth = 6144;
 constexpr uint32_t kMostWidth = 1 << 20;
-constexpr uint32_t kDefaultRuns = 5;
+constexpr uint32_t kDefaultRuns = 24;
 constexpr uint32_t kMostRuns = 1000;
 constexpr uint32_t kMostRows = 4096;
 constexpr size_t kMostNumbersOfRows = 64;
