@@ -72,6 +72,7 @@ void add_bench(CLI::App &app, Run *run) {
   add_bench_kernels(*sub, run);
   add_bench_decode(*sub, run);
   add_bench_prefill(*sub, run);
+  add_bench_synth(*sub, run);
 }
 
 }  // namespace colibri::command

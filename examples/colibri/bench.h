@@ -21,6 +21,7 @@ namespace colibri::command {
 void add_bench_kernels(CLI::App &bench, Run *run);
 void add_bench_decode(CLI::App &bench, Run *run);
 void add_bench_prefill(CLI::App &bench, Run *run);
+void add_bench_synth(CLI::App &bench, Run *run);
 
 // Steps of one kind, each timed, and what the model counted meanwhile.
 struct TimedSteps {

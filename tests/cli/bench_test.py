@@ -3,9 +3,11 @@
 # colibri bench: the form of its output, and that its figures fit each other. Speed itself is never
 # asserted.
 
+import signal
+import time
 import unittest
 
-from command import TINY_INT4, CommandTest
+from command import TINY_INT4, CommandTest, start
 
 # Of the demonstration model: layers with experts, experts of a token in each.
 MOE_LAYERS = 7
@@ -101,6 +103,62 @@ class Bench(CommandTest):
 
     def test_more_positions_than_the_model_has_are_refused(self):
         self.assertIn("context_tokens", self.run_badly(2, "bench", "decode", "--context", "100000"))
+
+
+class BenchSynth(CommandTest):
+    def test_a_random_model_is_measured_like_any_other(self):
+        model = self.folder / "random"
+        self.assertEqual(
+            self.run_well(
+                "bench", "synth", model, "--shape", "colibri-tiny", "--layers", "3", "--skew", "0.5", "--repeat",
+                "0.6", "--seed", "7", "--threads", "2",
+            ),
+            "",
+        )  # fmt: skip
+        result = self.run_json(
+            "bench", "decode", model, "--slots", "1", "--context", "16", "--tokens", "8", "--json"
+        )
+        entry = result["decode"][0]
+        # 3 layers of experts or fewer, 4 experts of a token in each.
+        self.assertIn(entry["experts_per_step"], (4, 8, 12))
+        self.assertEqual(entry["tokens"], 8)
+
+    def test_options_reach_the_weights(self):
+        def write(name, *arguments):
+            self.run_well("bench", "synth", self.folder / name, "--shape", "colibri-tiny", *arguments)
+            return b"".join(
+                path.read_bytes() for path in sorted((self.folder / name).rglob("*.safetensors"))
+            )
+
+        first = write("a", "--layers", "1")
+        self.assertEqual(write("b", "--layers", "1", "--repeat", "0.4", "--skew", "0"), first)
+        for number, arguments in enumerate(
+            (["--seed", "2"], ["--repeat", "0.9"], ["--skew", "0.5"])
+        ):
+            self.assertNotEqual(write(str(number), "--layers", "1", *arguments), first, arguments)
+
+    def test_what_cannot_be_written_is_refused(self):
+        (self.folder / "there").mkdir()
+        for message, arguments in (
+            ("exists already", [self.folder / "there"]),
+            ("lama", [self.folder / "new", "--shape", "lama"]),
+            ("--repeat", [self.folder / "new", "--repeat", "0"]),
+            ("repeat is 1.5", [self.folder / "new", "--repeat", "1.5"]),
+            ("--layers", [self.folder / "new", "--layers", "0"]),
+        ):
+            self.assertIn(message, self.run_badly(2, "bench", "synth", *arguments))
+        self.assertFalse((self.folder / "new").exists())
+
+    def test_an_interrupt_ends_it_without_a_model(self):
+        model = self.folder / "large"
+        process = start("bench", "synth", model, "--layers", "8")
+        deadline = time.monotonic() + 60
+        while not (self.folder / "large.partial").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, output), (130, (b"", b"")))
+        self.assertFalse(model.exists())
 
 
 class BenchKernels(CommandTest):
