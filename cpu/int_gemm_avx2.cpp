@@ -5,7 +5,8 @@
 // Contract: IntGemmFn in cpu/kernels.h. Definition: int_gemm_ref.cpp, equal bit for bit.
 //
 // Tile   up to 4 rows by one panel, the panel in two halves of 8 columns; a 64-byte line is two
-//        registers.
+//        registers. For processors that follow many read streams (kernel_registry.cpp) one or two
+//        rows take four panels.
 // Signs  weights are read as stored; the offset is taken out by starting a group at -offset * sum
 //        of its activations.
 // Tails  missing columns are computed in the padded panel and not stored; a missing depth is a zero
@@ -88,37 +89,64 @@ struct Int8Format {
 struct Int4Format {
   static constexpr size_t kLineDepths = 8;
   static constexpr int32_t kOffset = 8;
-  static constexpr size_t kChunkDepths = 4 * kLineDepths;
+  static constexpr size_t kChunkLines = 4;
+  static constexpr size_t kChunkDepths = kChunkLines * kLineDepths;
 
-  template <size_t kRows>
-  static inline void add_half(const uint8_t *at, const int8_t *const *q, size_t first, size_t last,
-                              __m256i *dots) {
+  // Some halves of a line at once: both share the activations that are spread over the lanes.
+  template <size_t kRows, size_t kHalves>
+  static inline void add_line(const uint8_t *at, const int8_t *const *q, size_t d,
+                              __m256i (*pairs)[kRows]) {
     const __m256i mask = _mm256_set1_epi8(0x0F);
-    __m256i pairs[kRows];
-    for (size_t r = 0; r < kRows; ++r) pairs[r] = _mm256_setzero_si256();
-    for (size_t d = first; d < last; d += kLineDepths, at += kLineBytes) {
-      const __m256i half_line = load_half(at);
-      const __m256i low = _mm256_and_si256(half_line, mask);
-      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(half_line, 4), mask);
-      for (size_t r = 0; r < kRows; ++r) {
-        const __m256i a = _mm256_maddubs_epi16(low, four_depths(q[r] + d));
-        const __m256i b = _mm256_maddubs_epi16(high, four_depths(q[r] + d + 4));
-        pairs[r] = _mm256_add_epi16(pairs[r], _mm256_add_epi16(a, b));
-      }
+    __m256i low[kHalves], high[kHalves];
+    for (size_t half = 0; half < kHalves; ++half) {
+      const __m256i bytes = load_half(at + half * kHalfBytes);
+      low[half] = _mm256_and_si256(bytes, mask);
+      high[half] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
     }
     for (size_t r = 0; r < kRows; ++r) {
-      dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(pairs[r], _mm256_set1_epi16(1)));
+      const __m256i first = four_depths(q[r] + d);
+      const __m256i second = four_depths(q[r] + d + 4);
+      for (size_t half = 0; half < kHalves; ++half) {
+        const __m256i a = _mm256_maddubs_epi16(low[half], first);
+        const __m256i b = _mm256_maddubs_epi16(high[half], second);
+        pairs[half][r] = _mm256_add_epi16(pairs[half][r], _mm256_add_epi16(a, b));
+      }
     }
   }
 
+  // At most kChunkDepths.
+  template <size_t kRows, size_t kHalves>
+  static inline void add_chunk(const uint8_t *line, const int8_t *const *q, size_t first,
+                               size_t last, __m256i (*dots)[kRows]) {
+    __m256i pairs[kHalves][kRows];
+    for (size_t half = 0; half < kHalves; ++half) {
+      for (size_t r = 0; r < kRows; ++r) pairs[half][r] = _mm256_setzero_si256();
+    }
+    for (size_t d = first; d < last; d += kLineDepths, line += kLineBytes) {
+      add_line<kRows, kHalves>(line, q, d, pairs);
+    }
+    const __m256i ones = _mm256_set1_epi16(1);
+    for (size_t half = 0; half < kHalves; ++half) {
+      for (size_t r = 0; r < kRows; ++r) {
+        dots[half][r] = _mm256_add_epi32(dots[half][r], _mm256_madd_epi16(pairs[half][r], ones));
+      }
+    }
+  }
+
+  // More than two rows by two halves do not fit the registers. Loops are left to the compiler: with
+  // four lines unrolled by hand it spills, and four rows lose a quarter.
   template <size_t kRows, typename Ahead>
   static inline void add_lines(const uint8_t *line, const int8_t *const *q, size_t first,
                                size_t last, __m256i (*dots)[kRows]) {
-    for (size_t d = first; d < last; d += kChunkDepths, line += 4 * kLineBytes) {
+    for (size_t d = first; d < last; d += kChunkDepths, line += kChunkLines * kLineBytes) {
       const size_t end = last - d < kChunkDepths ? last : d + kChunkDepths;
-      for (size_t i = 0; i < 4; ++i) Ahead::ask(line + i * kLineBytes);
-      add_half<kRows>(line, q, d, end, dots[0]);
-      add_half<kRows>(line + kHalfBytes, q, d, end, dots[1]);
+      for (size_t i = 0; i < kChunkLines; ++i) Ahead::ask(line + i * kLineBytes);
+      if constexpr (kRows <= 2) {
+        add_chunk<kRows, 2>(line, q, d, end, dots);
+      } else {
+        add_chunk<kRows, 1>(line, q, d, end, dots);
+        add_chunk<kRows, 1>(line + kHalfBytes, q, d, end, dots + 1);
+      }
     }
   }
 };
@@ -146,36 +174,58 @@ inline __m256 load_scales(bool has_bf16, const uint8_t *at, size_t half) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
+// One group of one panel.
+template <typename Format, size_t kRows, typename Ahead>
+inline void add_group(const GemmWeights &weights, size_t panel, const TileRows &rows, size_t first,
+                      size_t g, __m256 (*acc)[kRows]) {
+  const size_t left = weights.depth - first;
+  const size_t last = first + (left < weights.group ? left : weights.group);
+  const uint8_t *line =
+      weights.values + panel * weights.panel_bytes + first / Format::kLineDepths * kLineBytes;
+  __m256i dots[2][kRows];
+  for (size_t r = 0; r < kRows; ++r) {
+    dots[0][r] = dots[1][r] = _mm256_set1_epi32(-Format::kOffset * rows.sums[r][g]);
+  }
+  Format::template add_lines<kRows, Ahead>(line, rows.q, first, last, dots);
+  const uint8_t *scales =
+      weights.scales + panel * weights.scale_panel_bytes + g * weights.scale_group_bytes;
+  for (size_t half = 0; half < 2; ++half) {
+    const __m256 weight_scale = load_scales(weights.has_bf16_scales, scales, half);
+    for (size_t r = 0; r < kRows; ++r) {
+      const __m256 scale = _mm256_mul_ps(weight_scale, _mm256_set1_ps(rows.scales[r][g]));
+      acc[half][r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[half][r]), scale, acc[half][r]);
+    }
+  }
+}
+
+// kPanels panels, `stride` apart. n_columns are left from the first column of the first one on.
+template <typename Format, size_t kRows, size_t kPanels, typename Ahead>
+inline void multiply_panels(const GemmWeights &weights, size_t panel, size_t stride,
+                            const TileRows &rows, size_t n_columns) {
+  __m256 acc[kPanels][2][kRows];
+  for (size_t p = 0; p < kPanels; ++p) {
+    for (size_t r = 0; r < kRows; ++r) acc[p][0][r] = acc[p][1][r] = _mm256_setzero_ps();
+  }
+  for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
+    for (size_t p = 0; p < kPanels; ++p) {
+      add_group<Format, kRows, Ahead>(weights, panel + p * stride, rows, first, g, acc[p]);
+    }
+  }
+  for (size_t p = 0; p < kPanels; ++p) {
+    const size_t skipped = p * stride * kLanes;
+    for (size_t r = 0; r < kRows; ++r) {
+      float *y = rows.y[r] + panel * kLanes + skipped;
+      const size_t left = n_columns - skipped;
+      store_columns(y, left, acc[p][0][r]);
+      if (left > kHalfLanes) store_columns(y + kHalfLanes, left - kHalfLanes, acc[p][1][r]);
+    }
+  }
+}
+
 template <typename Format, size_t kRows, typename Ahead>
 inline void multiply_tile(const GemmWeights &weights, size_t panel, const TileRows &rows,
                           size_t n_columns) {
-  const uint8_t *line = weights.values + panel * weights.panel_bytes;
-  const uint8_t *weight_scales = weights.scales + panel * weights.scale_panel_bytes;
-  __m256 acc[2][kRows];
-  for (size_t r = 0; r < kRows; ++r) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
-  for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
-    const size_t left = weights.depth - first;
-    const size_t last = first + (left < weights.group ? left : weights.group);
-    __m256i dots[2][kRows];
-    for (size_t r = 0; r < kRows; ++r) {
-      dots[0][r] = dots[1][r] = _mm256_set1_epi32(-Format::kOffset * rows.sums[r][g]);
-    }
-    Format::template add_lines<kRows, Ahead>(line, rows.q, first, last, dots);
-    line += (last - first + Format::kLineDepths - 1) / Format::kLineDepths * kLineBytes;
-    for (size_t half = 0; half < 2; ++half) {
-      const __m256 weight_scale =
-          load_scales(weights.has_bf16_scales, weight_scales + g * weights.scale_group_bytes, half);
-      for (size_t r = 0; r < kRows; ++r) {
-        const __m256 scale = _mm256_mul_ps(weight_scale, _mm256_set1_ps(rows.scales[r][g]));
-        acc[half][r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[half][r]), scale, acc[half][r]);
-      }
-    }
-  }
-  for (size_t r = 0; r < kRows; ++r) {
-    float *y = rows.y[r] + panel * kLanes;
-    store_columns(y, n_columns, acc[0][r]);
-    if (n_columns > kHalfLanes) store_columns(y + kHalfLanes, n_columns - kHalfLanes, acc[1][r]);
-  }
+  multiply_panels<Format, kRows, 1, Ahead>(weights, panel, 0, rows, n_columns);
 }
 
 template <typename Format, typename Few, typename Many>
@@ -208,11 +258,10 @@ inline void find_rows(const IntGemmArgs &args, size_t first, size_t n, TileRows 
 // Row tiles inside, panels outside: from the second tile on a panel comes from the cache. Rows are
 // split evenly, so that no tile is left with one row.
 template <typename Format>
-void multiply(const IntGemmArgs &args) {
+void multiply(const IntGemmArgs &args, size_t first_panel) {
   const size_t n_tiles = (args.n_rows + kMaxRows - 1) / kMaxRows;
-  for (size_t panel = args.first_panel; panel < args.first_panel + args.n_panels; ++panel) {
-    const size_t left = args.n_columns - panel * kLanes;
-    const size_t n_columns = left < kLanes ? left : kLanes;
+  for (size_t panel = first_panel; panel < args.first_panel + args.n_panels; ++panel) {
+    const size_t n_columns = args.n_columns - panel * kLanes;
     size_t first = 0;
     for (size_t tile = 0; tile < n_tiles; ++tile) {
       const size_t n = (args.n_rows - first + n_tiles - tile - 1) / (n_tiles - tile);
@@ -228,13 +277,41 @@ void multiply(const IntGemmArgs &args) {
   }
 }
 
+// One or two rows: four panels that are far apart, so that each stream goes on from one panel to
+// the next and the processor reads ahead by itself; what is left one by one.
+template <typename Format>
+void multiply_for_streams(const IntGemmArgs &args) {
+  constexpr size_t kStreams = 4;
+  if (args.n_rows == 0 || args.n_rows > 2) return multiply<Format>(args, args.first_panel);
+  TileRows rows = {};
+  find_rows(args, 0, args.n_rows, &rows);
+  const size_t stride = args.n_panels / kStreams;
+  for (size_t panel = args.first_panel; panel < args.first_panel + stride; ++panel) {
+    const size_t n_columns = args.n_columns - panel * kLanes;
+    if (args.n_rows == 1) {
+      multiply_panels<Format, 1, kStreams, NoPrefetch>(args.weights, panel, stride, rows,
+                                                       n_columns);
+    } else {
+      multiply_panels<Format, 2, kStreams, NoPrefetch>(args.weights, panel, stride, rows,
+                                                       n_columns);
+    }
+  }
+  multiply<Format>(args, args.first_panel + stride * kStreams);
+}
+
 }  // namespace
 
 void int8_gemm_avx2(const IntGemmArgs &args) noexcept {
-  multiply<Int8Format>(args);
+  multiply<Int8Format>(args, args.first_panel);
 }
 void int4_gemm_avx2(const IntGemmArgs &args) noexcept {
-  multiply<Int4Format>(args);
+  multiply<Int4Format>(args, args.first_panel);
+}
+void int8_gemm_avx2_streams(const IntGemmArgs &args) noexcept {
+  multiply_for_streams<Int8Format>(args);
+}
+void int4_gemm_avx2_streams(const IntGemmArgs &args) noexcept {
+  multiply_for_streams<Int4Format>(args);
 }
 
 }  // namespace colibri::cpu

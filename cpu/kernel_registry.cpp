@@ -22,6 +22,7 @@ constexpr KernelRow kRows[] = {
 #if COLIBRI_X86
     {"avx512", kAvx512Features | kFeatureManyStreams, &kKernelSetAvx512Streams},
     {"avx512", kAvx512Features, &kKernelSetAvx512},
+    {"avx2", kAvx2Features | kFeatureManyStreams, &kKernelSetAvx2Streams},
     {"avx2", kAvx2Features, &kKernelSetAvx2},
 #endif
     {"ref", 0, &kKernelSetRef},

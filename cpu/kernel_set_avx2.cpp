@@ -14,6 +14,8 @@ void float_gemm_int8_avx2(const FloatGemmArgs &) noexcept;
 void float_gemm_int4_avx2(const FloatGemmArgs &) noexcept;
 void int8_gemm_avx2(const IntGemmArgs &) noexcept;
 void int4_gemm_avx2(const IntGemmArgs &) noexcept;
+void int8_gemm_avx2_streams(const IntGemmArgs &) noexcept;
+void int4_gemm_avx2_streams(const IntGemmArgs &) noexcept;
 void quantise_row_avx2(const float *, size_t, size_t, int8_t *, float *, int32_t *) noexcept;
 void rms_norm_row_avx2(const float *, const float *, float, size_t, float *) noexcept;
 void layer_norm_row_avx2(const float *, const float *, const float *, float, size_t,
@@ -32,25 +34,35 @@ uint64_t read_prefetched_avx2(const uint8_t *, size_t) noexcept;
 uint64_t read_four_streams_avx2(const uint8_t *, size_t) noexcept;
 uint64_t read_prefetched_streams_avx2(const uint8_t *, size_t) noexcept;
 
-extern const KernelSet kKernelSetAvx2 = {
-    {float_gemm_f32_avx2, float_gemm_bf16_avx2, float_gemm_f16_avx2, float_gemm_fp8_avx2,
-     float_gemm_int8_avx2, float_gemm_int4_avx2},
-    int8_gemm_avx2,
-    int4_gemm_avx2,
-    quantise_row_avx2,
-    rms_norm_row_avx2,
-    layer_norm_row_avx2,
-    silu_row_avx2,
-    sigmoid_row_avx2,
-    add_row_avx2,
-    combine_row_avx2,
-    attention_avx2,
-    index_scores_avx2,
-    {int4_peak_avx2, "vpmaddubsw+vpaddw ymm"},
-    {int8_peak_avx2, "vpmaddwd+vpaddd ymm"},
-    {float_peak_avx2, "vfmadd ps ymm"},
-    {read_ascending_avx2, read_prefetched_avx2, read_four_streams_avx2,
-     read_prefetched_streams_avx2},
-};
+namespace {
+
+constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm) {
+  return {
+      {float_gemm_f32_avx2, float_gemm_bf16_avx2, float_gemm_f16_avx2, float_gemm_fp8_avx2,
+       float_gemm_int8_avx2, float_gemm_int4_avx2},
+      int8_gemm,
+      int4_gemm,
+      quantise_row_avx2,
+      rms_norm_row_avx2,
+      layer_norm_row_avx2,
+      silu_row_avx2,
+      sigmoid_row_avx2,
+      add_row_avx2,
+      combine_row_avx2,
+      attention_avx2,
+      index_scores_avx2,
+      {int4_peak_avx2, "vpmaddubsw+vpaddw ymm"},
+      {int8_peak_avx2, "vpmaddwd+vpaddd ymm"},
+      {float_peak_avx2, "vfmadd ps ymm"},
+      {read_ascending_avx2, read_prefetched_avx2, read_four_streams_avx2,
+       read_prefetched_streams_avx2},
+  };
+}
+
+}  // namespace
+
+extern constexpr KernelSet kKernelSetAvx2 = make_set(int8_gemm_avx2, int4_gemm_avx2);
+extern constexpr KernelSet kKernelSetAvx2Streams =
+    make_set(int8_gemm_avx2_streams, int4_gemm_avx2_streams);
 
 }  // namespace colibri::cpu

@@ -195,6 +195,7 @@ extern const KernelSet kKernelSetRef;
 extern const KernelSet kKernelSetAvx2;    // AVX2, FMA, F16C
 extern const KernelSet kKernelSetAvx512;  // AVX-512 F, BW, DQ, VL, VNNI
 // The same for processors whose hardware follows many read streams at once.
+extern const KernelSet kKernelSetAvx2Streams;
 extern const KernelSet kKernelSetAvx512Streams;
 
 }  // namespace colibri::cpu
