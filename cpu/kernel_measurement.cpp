@@ -126,6 +126,7 @@ class MatrixRow {
         most_rows_(most_rows),
         memory_(n_matrices * layout.total_bytes(), "matrices to multiply with"),
         y_(uint64_t{team.size()} * most_rows * y_stride_ * sizeof(float), "results") {
+    memory_.ask_for_huge_pages();  // as the weights of a model do
     // Each thread writes the memory that it reads most: systems give it from nearby.
     team.run([&](uint32_t member) {
       for (size_t i = member; i < n_matrices_; i += team_.size()) {

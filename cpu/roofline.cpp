@@ -58,6 +58,7 @@ double measure_read_bandwidth(ThreadPool &threads, uint64_t memory_bytes) {
   require_memory(memory_bytes);
   const ThreadTeam team(threads);
   Buffer memory(memory_bytes, "memory to read");
+  memory.ask_for_huge_pages();  // as the weights of a model do
   const uint64_t n_units = memory_bytes / kReadUnitBytes;
   team.run([&](uint32_t member) {
     const uint64_t first = first_unit(n_units, member, team.size());

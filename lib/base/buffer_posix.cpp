@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Anonymous private mappings. The kernel hands out zeroed pages on first touch, which gives both
-// promises of Buffer for nothing. Huge pages are not asked for: one touched byte would make 2 MiB
-// resident, and a plan counts resident bytes.
+// promises of Buffer for nothing. Huge pages come only where a caller asks for them: one touched
+// byte makes 2 MiB resident, and a plan counts resident bytes.
 
 #include <sys/mman.h>
 
@@ -48,6 +48,13 @@ Buffer &Buffer::operator=(Buffer &&other) noexcept {
   std::swap(data_, moved.data_);
   std::swap(size_, moved.size_);
   return *this;
+}
+
+void Buffer::ask_for_huge_pages() noexcept {
+  const uintptr_t start = reinterpret_cast<uintptr_t>(data_);
+  const uintptr_t first = (start + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const uintptr_t end = (start + size_) / kHugePageBytes * kHugePageBytes;
+  if (first < end) madvise(data_ + (first - start), end - first, MADV_HUGEPAGE);
 }
 
 void Buffer::release_pages(size_t offset, size_t bytes) noexcept {

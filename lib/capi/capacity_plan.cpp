@@ -12,6 +12,7 @@
 #include "lib/model/kv_layout.h"
 #include "lib/model/rotary.h"
 #include "lib/residency/expert_cache.h"
+#include "lib/residency/expert_slots.h"
 
 namespace colibri {
 namespace {
@@ -65,6 +66,9 @@ class Pricing {
     fixed_.staging_bytes = ExpertCache::staging_bytes(sources, options.n_loader_threads);
     fixed_.largest_expert_bytes = ExpertCache::largest_packed_expert_bytes(sources);
     fixed_.all_experts_bytes = ExpertCache::all_packed_experts_bytes(sources);
+    if (fixed_.largest_expert_bytes >= ExpertSlots::kLeastHugeBytes) {
+      fixed_.overhead_bytes = saturating_add(fixed_.overhead_bytes, ExpertSlots::kHugeSlack);
+    }
     fixed_.minimum_resident_experts = snapshot.config().n_experts_per_token;
   }
 

@@ -21,6 +21,7 @@ void DenseWeights::load(const Snapshot &snapshot, ThreadPool &threads,
                         const std::function<bool(uint64_t, uint64_t)> &progress) {
   const DenseList list(snapshot, this);
   memory_ = Buffer(list.total_bytes(), "dense weights");
+  memory_.ask_for_huge_pages();  // all of it is filled below
   list.bind(memory_.data(), this);
   const std::vector<LoadUnit> units = cut_into_units(list.items());
   const UnitLoader loader(snapshot, memory_.data());

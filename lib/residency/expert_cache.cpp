@@ -133,6 +133,12 @@ uint32_t count_experts(const ModelSources &sources) noexcept {
   return static_cast<uint32_t>(n);
 }
 
+bool are_alike(const ModelSources &sources) noexcept {
+  const uint64_t n_experts = count_experts(sources);
+  return ExpertCache::all_packed_experts_bytes(sources) ==
+         n_experts * ExpertCache::largest_packed_expert_bytes(sources);
+}
+
 }  // namespace
 
 ExpertCache::Impl::Impl(const TensorIndex &index, const ModelSources &sources,
@@ -140,7 +146,7 @@ ExpertCache::Impl::Impl(const TensorIndex &index, const ModelSources &sources,
     : largest_bytes(largest_packed_expert_bytes(sources)),
       most_experts(most_experts_of_a_layer(sources)),
       policy(sum_layers(sources), most_experts, options.budget_bytes),
-      slots(largest_bytes, count_experts(sources)) {
+      slots(largest_bytes, count_experts(sources), are_alike(sources)) {
   entries.reserve(count_experts(sources));
   for (uint32_t layer = 0; layer < sources.layers.size(); ++layer) {
     first_entries.push_back(static_cast<uint32_t>(entries.size()));

@@ -12,8 +12,10 @@
 
 namespace colibri {
 
-ExpertSlots::ExpertSlots(uint64_t slot_bytes, uint32_t max_slots)
-    : slot_bytes_(slot_bytes), max_slots_(max_slots) {
+ExpertSlots::ExpertSlots(uint64_t slot_bytes, uint32_t max_slots, bool are_filled)
+    : slot_bytes_(slot_bytes),
+      max_slots_(max_slots),
+      uses_huge_pages_(are_filled && slot_bytes >= kLeastHugeBytes) {
   slots_.reserve(max_slots);
 }
 
@@ -23,6 +25,7 @@ void ExpertSlots::reserve(uint32_t n_slots) {
   if (n_after <= n_before) return;
   slabs_.emplace_back(checked_multiply(n_after - n_before, slot_bytes_, "memory for experts"),
                       "memory for experts");
+  if (uses_huge_pages_) slabs_.back().ask_for_huge_pages();
   uint8_t *address = slabs_.back().data();
   for (uint32_t slot = n_before; slot < n_after; ++slot) {
     slots_.push_back(Slot{address, static_cast<uint32_t>(slabs_.size() - 1), first_cold_, 0});

@@ -18,8 +18,12 @@ class ExpertSlots {
  public:
   static constexpr uint32_t kNoSlot = UINT32_MAX;
 
-  // slot_bytes: whole pages. There will never be more than max_slots.
-  ExpertSlots(uint64_t slot_bytes, uint32_t max_slots);
+  // slot_bytes: whole pages. There will never be more than max_slots. If every occupant fills its
+  // slot, huge pages are used for slots of kLeastHugeBytes and more: slots are taken from one end
+  // to the other, so that what is resident is at most kHugeSlack more than touched_bytes().
+  ExpertSlots(uint64_t slot_bytes, uint32_t max_slots, bool are_filled);
+  static constexpr uint64_t kLeastHugeBytes = 256 << 10;
+  static constexpr uint64_t kHugeSlack = Buffer::kHugePageBytes;
 
   // Makes sure that there are n_slots (at most max_slots); keeps what there is. Throws
   // Error(kMemory).
@@ -49,6 +53,7 @@ class ExpertSlots {
 
   uint64_t slot_bytes_;
   uint32_t max_slots_;
+  bool uses_huge_pages_;
   std::vector<Buffer> slabs_;  // one for each time that slots were added
   std::vector<Slot> slots_;
   uint32_t first_warm_ = kNoSlot;  // free slots with pages

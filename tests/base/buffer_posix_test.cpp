@@ -76,6 +76,25 @@ TEST_CASE("untouched pages of a buffer are not resident") {
   REQUIRE(count_resident_pages(buffer) <= kHugePagePages);
 }
 
+TEST_CASE("a buffer that asked for huge pages holds what is written and nothing beside it") {
+  constexpr size_t kBytes = 5 * Buffer::kHugePageBytes + 3 * Buffer::kAlignment;
+  Buffer buffer(kBytes, "test");
+  buffer.ask_for_huge_pages();
+  REQUIRE(count_resident_pages(buffer) == 0);
+  for (size_t i = 0; i < kBytes; i += Buffer::kAlignment) {
+    buffer.data()[i] = static_cast<uint8_t>(i >> 12);
+  }
+  REQUIRE(count_resident_pages(buffer) == kBytes / Buffer::kAlignment);
+  for (size_t i = 0; i < kBytes; i += Buffer::kAlignment) {
+    REQUIRE(buffer.data()[i] == static_cast<uint8_t>(i >> 12));
+  }
+  for (const size_t bytes : {size_t{0}, size_t{1}, Buffer::kHugePageBytes}) {
+    Buffer small(bytes, "test");
+    small.ask_for_huge_pages();  // too small for one: nothing happens
+    REQUIRE(small.size() == bytes);
+  }
+}
+
 TEST_CASE("a size that cannot be had is a memory error that names size and purpose") {
   for (const uint64_t bytes : {UINT64_MAX, UINT64_MAX - 4096, uint64_t{1} << 62}) {
     try {

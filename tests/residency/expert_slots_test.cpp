@@ -31,7 +31,7 @@ void fill(ExpertSlots &slots, uint32_t slot, uint64_t bytes) {
 }  // namespace
 
 TEST_CASE("slots are disjoint, page aligned, and no more than were reserved") {
-  ExpertSlots slots(3 * kPage, 10);
+  ExpertSlots slots(3 * kPage, 10, false);
   REQUIRE(slots.take(kPage) == ExpertSlots::kNoSlot);
   slots.reserve(2);
   slots.reserve(4);
@@ -52,7 +52,7 @@ TEST_CASE("slots are disjoint, page aligned, and no more than were reserved") {
 }
 
 TEST_CASE("a slot that is taken again at once keeps its pages") {
-  ExpertSlots slots(4 * kPage, 2);
+  ExpertSlots slots(4 * kPage, 2, false);
   slots.reserve(2);
   const uint32_t slot = slots.take(4 * kPage);
   fill(slots, slot, 4 * kPage);
@@ -63,7 +63,7 @@ TEST_CASE("a slot that is taken again at once keeps its pages") {
 }
 
 TEST_CASE("pages behind a smaller occupant go back to the system") {
-  ExpertSlots slots(4 * kPage, 1);
+  ExpertSlots slots(4 * kPage, 1, false);
   slots.reserve(1);
   const uint32_t slot = slots.take(4 * kPage);
   fill(slots, slot, 4 * kPage);
@@ -75,7 +75,7 @@ TEST_CASE("pages behind a smaller occupant go back to the system") {
 }
 
 TEST_CASE("pages of slots that stay free go back to the system") {
-  ExpertSlots slots(2 * kPage, 3);
+  ExpertSlots slots(2 * kPage, 3, false);
   slots.reserve(3);
   std::vector<uint32_t> taken;
   for (int i = 0; i < 3; ++i) {
@@ -91,11 +91,25 @@ TEST_CASE("pages of slots that stay free go back to the system") {
 }
 
 TEST_CASE("a slot without pages is taken only when none with pages is free") {
-  ExpertSlots slots(kPage, 4);
+  ExpertSlots slots(kPage, 4, false);
   slots.reserve(4);
   const uint32_t first = slots.take(kPage);
   const uint32_t second = slots.take(kPage);
   slots.give_back(first);
   REQUIRE(slots.take(kPage) == first);
   REQUIRE(second != first);
+}
+
+TEST_CASE("huge pages hold no more than their slack beside what was taken") {
+  constexpr uint64_t kSlotBytes = 3 * ExpertSlots::kLeastHugeBytes + kPage;
+  constexpr uint32_t kSlots = 24;
+  ExpertSlots slots(kSlotBytes, kSlots, true);
+  slots.reserve(kSlots);
+  for (uint32_t taken = 1; taken <= kSlots; ++taken) {
+    fill(slots, slots.take(kSlotBytes), kSlotBytes);
+    uint64_t resident = 0;
+    for (uint32_t slot = 0; slot < kSlots; ++slot) resident += resident_bytes(slots, slot);
+    REQUIRE(resident >= taken * kSlotBytes);
+    REQUIRE(resident <= taken * kSlotBytes + ExpertSlots::kHugeSlack);
+  }
 }
