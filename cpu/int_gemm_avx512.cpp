@@ -9,15 +9,17 @@
 // Tails   missing columns are computed in the padded panel and not stored; a missing depth is a
 //         zero activation.
 //
-// Two tiles, chosen by measurement (docs/performance.md has the tables):
+// Three tiles, chosen by measurement (docs/performance.md has the tables):
 //   one panel, up to 8 rows     a panel is one stream of 64-byte lines, read ahead by software. The
 //                               dot of a row is kept in several chains, since VPDPBUSD starts every
 //                               cycle but takes four or five: with one chain, four rows ran at 0.77
 //                               of the peak in cache, with two at 0.86.
 //   four panels, few rows       four streams at once, read ahead by the processor alone: on Zen 4
-//                               27 GB/s where one stream gives 21 to 25 with any prefetch. Eight
-//                               streams are slower again (21). Only in the set for processors that
-//                               follow many streams (kernel_registry.cpp).
+//                               32 GB/s where one stream gives 21 to 27 with any prefetch. Eight
+//                               streams are slower again (21).
+//   two panels, middling rows   two streams, read ahead by software: 25 GB/s with four rows where
+//                               one stream gives 21 to 24.
+// The last two only in the set for processors that follow many streams (kernel_registry.cpp).
 // More rows than 8 are split evenly, so that no tile is left with one row; from the second tile on
 // a panel comes from the cache. Decoding nibbles once for all tiles would gain nothing: with 8 rows
 // the three decoding instructions run beside 16 VPDPBUSD, on other ports.
@@ -40,10 +42,14 @@ constexpr size_t kPair = 2;
 // Depths of a group that is unrolled as a whole: with 4 rows, 8 % faster in cache than a loop.
 constexpr size_t kUnrolledGroup = 64;
 
+// Spread over a register where it is needed: left alone, GCC 12 spreads the activations of a whole
+// group into memory first and reads them back, which costs 8 % with two rows.
 inline __m512i four_depths(const int8_t *q) {
   int32_t word;
   __builtin_memcpy(&word, q, sizeof word);
-  return _mm512_set1_epi32(word);
+  __m512i depths = _mm512_set1_epi32(word);
+  __asm__ volatile("" : "+v"(depths));
+  return depths;
 }
 
 inline __m512 load_scales(bool has_bf16, const uint8_t *at) {
@@ -66,6 +72,13 @@ struct Int8Format {
     __m512i &dot = dots[chain % kChains];
     dot = _mm512_dpbusd_epi32(dot, line.bytes, four_depths(q));
   }
+  // One row of a pair of panels.
+  static inline void add_pair(const Line *lines, const int8_t *q, __m512i *dots) {
+    const __m512i depths = four_depths(q);
+    for (size_t p = 0; p < kPair; ++p) {
+      dots[p] = _mm512_dpbusd_epi32(dots[p], lines[p].bytes, depths);
+    }
+  }
 };
 
 // 8 depths in a line: 0..3 in the low nibbles, 4..7 in the high ones. There is no 8-bit shift, so
@@ -87,6 +100,12 @@ struct Int4Format {
     low = _mm512_dpbusd_epi32(low, line.low, four_depths(q));
     __m512i &high = dots[(chain + 1) % kChains];
     high = _mm512_dpbusd_epi32(high, line.high, four_depths(q + 4));
+  }
+  static inline void add_pair(const Line *lines, const int8_t *q, __m512i *dots) {
+    const __m512i low = four_depths(q);
+    const __m512i high = four_depths(q + 4);
+    for (size_t p = 0; p < kPair; ++p) dots[p] = _mm512_dpbusd_epi32(dots[p], lines[p].low, low);
+    for (size_t p = 0; p < kPair; ++p) dots[p] = _mm512_dpbusd_epi32(dots[p], lines[p].high, high);
   }
 };
 
@@ -214,11 +233,12 @@ void multiply_panel(const GemmWeights weights, size_t panel, const TileRows &all
 template <typename Format, size_t kRows, typename Ahead>
 inline void add_pair_line(const uint8_t *at, size_t panel_bytes, const int8_t *const *q, size_t d,
                           __m512i (*dots)[kPair]) {
+  typename Format::Line lines[kPair];
   for (size_t p = 0; p < kPair; ++p) {
     Ahead::ask(at + p * panel_bytes);
-    const typename Format::Line line = Format::decode(_mm512_loadu_si512(at + p * panel_bytes));
-    for (size_t r = 0; r < kRows; ++r) Format::template add<1>(line, q[r] + d, 0, &dots[r][p]);
+    lines[p] = Format::decode(_mm512_loadu_si512(at + p * panel_bytes));
   }
+  for (size_t r = 0; r < kRows; ++r) Format::add_pair(lines, q[r] + d, dots[r]);
 }
 
 // One group of a pair; `at` and `scales` are those of its first panel.
@@ -264,7 +284,7 @@ struct StreamTile {
 };
 
 template <typename Format, size_t kRows, size_t kPairs, typename Ahead>
-void multiply_streams(const StreamTile &tile, const TileRows &all_rows) {
+[[gnu::noinline]] void multiply_streams(const StreamTile &tile, const TileRows &all_rows) {
   constexpr size_t kStreams = kPairs * kPair;
   const Rows<kRows> rows = first_rows<kRows>(all_rows);
   const GemmWeights weights = tile.weights;
@@ -277,6 +297,7 @@ void multiply_streams(const StreamTile &tile, const TileRows &all_rows) {
   for (size_t first = 0, g = 0; first < weights.depth; first += weights.group, ++g) {
     const uint8_t *at = weights.values + first / Format::kLineDepths * kLineBytes;
     const uint8_t *group_scales = weights.scales + g * weights.scale_group_bytes;
+#pragma GCC unroll 2
     for (size_t pair = 0; pair < kPairs; ++pair) {
       add_pair_group<Format, kRows, Ahead>(weights, at + pair * kPair * weights.panel_bytes,
                                            group_scales + pair * kPair * weights.scale_panel_bytes,
