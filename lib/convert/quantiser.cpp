@@ -9,7 +9,6 @@
 #include "lib/convert/quantiser.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -175,22 +174,6 @@ void quantise_row(const WeightLayout &layout, ScaleSearch search, std::span<cons
     const size_t n = std::min<size_t>(layout.group, row.size() - first);
     *scales++ = quantise_group(layout, search, row.subspan(first, n), codes + first);
   }
-}
-
-size_t find_non_finite(std::span<const float> row) noexcept {
-  constexpr uint32_t kExponent = 0x7F800000;
-  constexpr size_t kBlock = 64;
-  const auto is_finite = [](float weight) {
-    return (std::bit_cast<uint32_t>(weight) & kExponent) != kExponent;
-  };
-  size_t first = 0;
-  for (; first + kBlock <= row.size(); first += kBlock) {
-    uint32_t n_bad = 0;
-    for (size_t i = 0; i < kBlock; ++i) n_bad += is_finite(row[first + i]) ? 0 : 1;
-    if (n_bad != 0) break;
-  }
-  while (first < row.size() && is_finite(row[first])) ++first;
-  return first;
 }
 
 }  // namespace colibri

@@ -30,12 +30,9 @@ constexpr uint32_t kLargestQuantiserGroup = 256;
 // at most kLargestQuantiserGroup; the last group may be shorter:
 //   codes   [depth]: -8..7 (INT4) or -127..127 (INT8)
 //   scales  [ceil(depth / group)], finite, exact in layout.scale_type, of either sign
-// A group of zeros has scale 0 and codes 0. All weights are finite (find_non_finite). weight is
+// A group of zeros has scale 0 and codes 0. All weights are finite (float_scan.h). weight is
 // code * scale; each code is the nearest to its weight for the scale as stored, ties to even.
 void quantise_row(const WeightLayout &layout, ScaleSearch search, std::span<const float> row,
                   int8_t *codes, float *scales) noexcept;
-
-// Index of the first weight that is NaN or infinite, or row.size().
-size_t find_non_finite(std::span<const float> row) noexcept;
 
 }  // namespace colibri

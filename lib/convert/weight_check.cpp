@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "lib/convert/quantiser.h"
+#include "lib/base/float_scan.h"
 
 namespace colibri {
 namespace {

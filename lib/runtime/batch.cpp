@@ -6,8 +6,9 @@
 #include "lib/runtime/batch.h"
 
 #include <cassert>
-#include <cmath>
 #include <exception>
+
+#include "lib/base/float_scan.h"
 
 namespace colibri {
 
@@ -139,14 +140,12 @@ Status Batch::decode(ForwardObserver *observer) noexcept {
 void Batch::check_logits(uint32_t row) noexcept {
   const float *values = model_->logits(*workspace_, static_cast<uint32_t>(rows_[row].logits_row));
   const uint32_t n_logits = model_->config().vocabulary_size;
-  for (uint32_t id = 0; id < n_logits; ++id) {
-    if (std::isfinite(values[id])) continue;
-    row_status_[row] = make_status(StatusCode::kNonFinite,
-                                   "position %u: the logit of token %u is %g; weights or saved "
-                                   "state may be damaged",
-                                   rows_[row].position, id, static_cast<double>(values[id]));
-    return;
-  }
+  const size_t id = find_non_finite({values, n_logits});
+  if (id == n_logits) return;
+  row_status_[row] = make_status(StatusCode::kNonFinite,
+                                 "position %u: the logit of token %zu is %g; weights or saved "
+                                 "state may be damaged",
+                                 rows_[row].position, id, static_cast<double>(values[id]));
 }
 
 const float *Batch::logits(uint32_t row) const noexcept {

@@ -13,6 +13,7 @@
 #include <limits>
 #include <new>
 
+#include "lib/base/float_scan.h"
 #include "lib/base/portable_math.h"
 
 namespace colibri {
@@ -40,27 +41,16 @@ Status check_field(const char *name, float value, float low, float high) noexcep
 }
 
 // The id of the largest score, ties to the lower id; -1 if none is above -infinity.
-int32_t find_largest(std::span<const float> scores) noexcept {
-  int32_t best = -1;
-  float largest = -std::numeric_limits<float>::infinity();
-  for (size_t id = 0; id < scores.size(); ++id) {
-    if (scores[id] > largest) {
-      largest = scores[id];
-      best = static_cast<int32_t>(id);
-    }
-  }
-  return best;
+int32_t best_token(std::span<const float> scores) noexcept {
+  const size_t id = find_largest(scores);
+  return id < scores.size() ? static_cast<int32_t>(id) : -1;
 }
 
 Status check_finite(std::span<const float> logits) noexcept {
-  for (size_t id = 0; id < logits.size(); ++id) {
-    // True for everything up to +infinity, false for NaN.
-    if (!(logits[id] < std::numeric_limits<float>::infinity())) {
-      return make_status(StatusCode::kNonFinite, "the logit of token %zu is %g", id,
-                         static_cast<double>(logits[id]));
-    }
-  }
-  return Status();
+  const size_t id = find_nan_or_infinity(logits);
+  if (id == logits.size()) return Status();
+  return make_status(StatusCode::kNonFinite, "the logit of token %zu is %g", id,
+                     static_cast<double>(logits[id]));
 }
 
 float compute_logprob(std::span<const float> logits, int32_t token, int32_t largest) noexcept {
@@ -108,7 +98,7 @@ Status Sampler::choose(std::span<const float> logits, const SamplerParameters &p
   const std::span<const float> valid = logits.first(n_token_ids_);
   const Status status = check_finite(valid);
   if (!status.is_ok()) return status;
-  const int32_t largest = find_largest(valid);
+  const int32_t largest = best_token(valid);
   if (largest < 0) {
     return make_status(StatusCode::kNonFinite, "all %u logits are -inf: no token can be chosen",
                        n_token_ids_);
@@ -120,7 +110,7 @@ Status Sampler::choose(std::span<const float> logits, const SamplerParameters &p
   } else {
     std::copy(valid.begin(), valid.end(), scores_.begin());
     if (is_penalised) penalise(valid, parameters, recent);
-    const int32_t best = find_largest(scores_);
+    const int32_t best = best_token(scores_);
     const Weigher weigh{scores_.data(), scores_[static_cast<size_t>(best)], parameters.temperature};
     choice->token = parameters.temperature == 0.0f ? best : draw(parameters, weigh, position);
   }

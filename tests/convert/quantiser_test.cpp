@@ -270,19 +270,3 @@ TEST_CASE("the same weights give the same bytes on every machine") {
   CHECK(hash(WeightFormat::kInt4, ScaleSearch::kSearch) == 804781830594652943u);
   CHECK(hash(WeightFormat::kInt8, ScaleSearch::kAbsmax) == 14895319869717582993u);
 }
-
-TEST_CASE("the first weight that is no finite number is found") {
-  const float infinity = std::numeric_limits<float>::infinity();
-  for (const size_t depth : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{200}}) {
-    std::vector<float> row(depth, FLT_MAX);
-    CHECK(find_non_finite(row) == depth);
-    for (size_t place = 0; place < depth; place += 7) {
-      for (const float bad : {infinity, -infinity, std::nanf(""), -std::nanf("")}) {
-        row[place] = bad;
-        if (place + 1 < depth) row[depth - 1] = bad;
-        CHECK(find_non_finite(row) == place);
-        std::fill(row.begin(), row.end(), -FLT_TRUE_MIN);
-      }
-    }
-  }
-}
