@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <set>
 
 #include "lib/base/buffer.h"
@@ -286,8 +287,8 @@ PackedWriter::PackedWriter(PackedWriterPlan plan, bool resumes)
 PackedWriter::~PackedWriter() {
   try {
     if (!impl_->is_published) impl_->record_finished();
-  } catch (const Error &) {
-    // What is not recorded is written again.
+  } catch (const std::exception &) {
+    // What is not recorded is written again. There may be no memory for the record either.
   }
 }
 
