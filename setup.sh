@@ -18,7 +18,7 @@ readonly build_dir="${COLIBRI_BUILD_DIR:-build}"
 readonly jobs="${COLIBRI_JOBS:-$(nproc)}"
 
 # Test programs of the sanitizer builds: what reads hostile bytes, owns memory, has threads.
-readonly asan_targets="test_base test_base_parallel test_snapshot test_tokenizer test_residency test_convert \
+readonly asan_targets="test_base test_base_parallel test_snapshot test_tokenizer test_residency test_convert test_converter \
 test_runtime test_capi test_capi_inside"
 readonly tsan_targets="test_base_parallel test_residency test_runtime test_capi"
 
