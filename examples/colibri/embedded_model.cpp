@@ -20,7 +20,7 @@ std::string find_embedded_model() {
   const auto *name = reinterpret_cast<const char *>(getauxval(AT_EXECFN));
   const fs::path program = fs::canonical(name == nullptr ? "" : name, error);
   const fs::path folder =
-      (program.parent_path().parent_path() / "share/colibri/models/colibri-tiny-int4")
+      (program.parent_path().parent_path() / "share/colibri/models/colibri-tiny-packed")
           .lexically_normal();
   if (!error && fs::is_regular_file(folder / "config.json", error)) return folder.string();
   throw std::runtime_error("the model that comes with the command is not in " + folder.string() +

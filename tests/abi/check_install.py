@@ -34,7 +34,7 @@ def find(folder, name):
 
 def main():
     cmake, build, root, compiler = sys.argv[1:5]
-    model = os.path.join(root, "examples/models/colibri-tiny-int4")
+    model = os.path.join(root, "examples/models/colibri-tiny-packed")
     source = os.path.join(root, "tests/capi/c_client.c")
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "usr")

@@ -188,7 +188,7 @@ TEST_CASE(
   REQUIRE(colibri_kv_slot_truncate(slot.get(), 2, nullptr) == COLIBRI_OK);
   REQUIRE(colibri_batch_clear(batch.get(), nullptr) == COLIBRI_OK);
 
-  const std::filesystem::path shard = copy.file("out-00000.safetensors");
+  const std::filesystem::path shard = copy.file("model-00001-of-00001.safetensors");
   const std::filesystem::path whole = copy.file("whole");
   std::filesystem::copy_file(shard, whole);
   std::filesystem::resize_file(shard, 4096);
@@ -196,7 +196,7 @@ TEST_CASE(
   CHECK_THAT(
       message_of(COLIBRI_E_IO,
                  [&](colibri_error *error) { return colibri_batch_decode(batch.get(), error); }),
-      Contains("out-00000.safetensors"));
+      Contains("model-00001-of-00001.safetensors"));
   CHECK(colibri_batch_row_status(batch.get(), 0, nullptr) == COLIBRI_E_IO);
   const float *logits = nullptr;
   CHECK(colibri_batch_logits(batch.get(), 1, &logits, nullptr, nullptr) == COLIBRI_E_STATE);

@@ -52,8 +52,8 @@ std::string open_failure(const std::string &path, colibri_status expected) {
 
 TEST_CASE("a model opens from its folder, its config and any shard") {
   const std::string folder = tiny_model();
-  for (const std::string &path :
-       {folder, folder + "/config.json", folder + "/out-00000.safetensors", folder + "/"}) {
+  for (const std::string &path : {folder, folder + "/config.json",
+                                  folder + "/model-00001-of-00001.safetensors", folder + "/"}) {
     CAPTURE(path);
     const Model model = open_model(path, small_options());
     colibri_model_facts facts{};
@@ -99,9 +99,10 @@ TEST_CASE("a broken tokenizer.json is an error and an absent one is not") {
 
 TEST_CASE("a file that is cut by one byte is refused at open") {
   const ModelCopy copy(tiny_model(), "colibri_cut_file");
-  const fs::path shard = copy.file("out-00000.safetensors");
+  const fs::path shard = copy.file("model-00001-of-00001.safetensors");
   fs::resize_file(shard, fs::file_size(shard) - 1);
-  CHECK_THAT(open_failure(copy.path(), COLIBRI_E_FORMAT), Contains("out-00000.safetensors"));
+  CHECK_THAT(open_failure(copy.path(), COLIBRI_E_FORMAT),
+             Contains("model-00001-of-00001.safetensors"));
 }
 
 TEST_CASE("progress of open rises to the total, which is constant") {

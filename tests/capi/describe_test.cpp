@@ -43,7 +43,7 @@ TEST_CASE("the description of a snapshot has all its members") {
   CHECK_THAT(json, StartsWith("{\"model_type\":\"glm_moe_dsa\",\"identity\":\""));
   CHECK(number(json, "layers") == 8);
   CHECK_THAT(json, Contains("\"config\":{\"architectures\":[\"GlmMoeDsaForCausalLM\"]"));
-  CHECK_THAT(json, Contains("\"formats\":{") && Contains("\"int4-grouped\":{\"count\":448,"));
+  CHECK_THAT(json, Contains("\"formats\":{") && Contains("\"int4-packed\":{\"count\":672,"));
   CHECK(number(json, "count", "\"tensors\":") > 672);
   CHECK(number(json, "layers", "\"experts\":{") == 7);
   CHECK(number(json, "per_layer", "\"experts\":{") == 32);
@@ -52,7 +52,7 @@ TEST_CASE("the description of a snapshot has all its members") {
   CHECK(number(json, "bytes", "\"experts\":{") == 7 * 32 * number(json, "largest_bytes"));
   CHECK(number(json, "packed_bytes") >= number(json, "bytes", "\"experts\":{"));
   CHECK_THAT(json, Contains("\"stop_ids\":[2028,2035,2037]") && Contains("\"stop_tokens\":["));
-  CHECK_THAT(json, Contains("{\"name\":\"out-00000.safetensors\",\"bytes\":7542024}"));
+  CHECK_THAT(json, Contains("{\"name\":\"model-00001-of-00001.safetensors\",\"bytes\":9624000}"));
   CHECK(number(json, "ignored_tensors") > 0);  // the MTP layer
   CHECK_THAT(json, Contains("\"warnings\":["));
 }

@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from command import TINY_INT4, CommandTest, start
+from command import TINY_PACKED, CommandTest, start
 
 # Of the demonstration model: layers with experts, experts of a token in each.
 MOE_LAYERS = 7
@@ -58,7 +58,7 @@ class Bench(CommandTest):
 
     def test_decode_says_what_steps_read_and_how_near_they_come_to_reading_alone(self):
         result = self.run_json(
-            "bench", "decode", "--model", TINY_INT4, "--slots", "1,3", "--context", "20", "--tokens", "6",
+            "bench", "decode", "--model", TINY_PACKED, "--slots", "1,3", "--context", "20", "--tokens", "6",
             "--json",
         )  # fmt: skip
         self.check_decoding(result, [1, 3], 6)

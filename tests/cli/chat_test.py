@@ -4,7 +4,7 @@
 
 import unittest
 
-from command import GOLDEN, TINY, TINY_INT4, CommandTest, reference
+from command import GOLDEN, TINY, TINY_PACKED, CommandTest, reference
 
 
 class Chat(CommandTest):
@@ -56,7 +56,7 @@ class Chat(CommandTest):
         self.assertGreater(len(self.run_well("chat", "--once", "Hello!")), 3)
 
     def test_help_is_printed_and_unknown_commands_are_named(self):
-        self.assertIn("/reset", self.run_well("chat", TINY_INT4, text=b"/help\n"))
+        self.assertIn("/reset", self.run_well("chat", TINY_PACKED, text=b"/help\n"))
 
     def test_a_model_without_tokenizer_is_refused(self):
         self.assertIn(

@@ -14,7 +14,8 @@ import unittest
 COMMAND = os.environ["COLIBRI_COMMAND"]
 SOURCE = pathlib.Path(os.environ["COLIBRI_SOURCE"])
 TINY = SOURCE / "examples/models/colibri-tiny"
-TINY_INT4 = SOURCE / "examples/models/colibri-tiny-int4"
+TINY_PACKED = SOURCE / "examples/models/colibri-tiny-packed"
+TINY_CONTAINER = SOURCE / "tests/data/colibri-tiny-container"
 GOLDEN = SOURCE / "tests/golden/data"
 
 

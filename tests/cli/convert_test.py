@@ -13,7 +13,7 @@ import signal
 import time
 import unittest
 
-from command import COMMAND, GOLDEN, TINY, TINY_INT4, CommandTest, run_any, start
+from command import COMMAND, GOLDEN, TINY, TINY_CONTAINER, TINY_PACKED, CommandTest, run_any, start
 
 SECONDS_UNTIL_RECORDED = 2  # finished tensors are recorded as done that often
 
@@ -48,6 +48,18 @@ class Convert(CommandTest):
     def finish(self):
         resume = ["--resume"] if self.partial.exists() else []
         return self.run_json("convert", TINY, self.packed, *resume, "--json")
+
+    def test_the_model_that_comes_with_the_command_is_what_conversion_makes_of_its_container(self):
+        result = self.run_json("convert", TINY_CONTAINER, self.packed, "--json")
+        self.assertEqual(result["quantised_matrices"], 0)
+        self.assert_same_folder(self.packed, TINY_PACKED)
+        ids = "5,700,31,1,9,1200"
+        logits = []
+        for model in (TINY_CONTAINER, TINY_PACKED):
+            out = self.folder / "logits.npy"
+            self.run_well("logits", model, "--ids", ids, "--out", out)
+            logits.append(out.read_bytes())
+        self.assertEqual(logits[0], logits[1])
 
     def test_a_float_model_is_quantised_and_described(self):
         before = hash_folder(TINY)
@@ -89,11 +101,11 @@ class Convert(CommandTest):
         self.assertLess(perplexity(self.packed, "float"), 1.006 * exact)
 
     def test_a_packed_integer_model_has_the_logits_of_its_source(self):
-        result = self.run_json("convert", TINY_INT4, self.packed, "--json")
+        result = self.run_json("convert", TINY_CONTAINER, self.packed, "--json")
         self.assertEqual((result["quantised_matrices"], result["relative_error"]), (0, 0))
         self.assertEqual(result["kept_matrices"], 746)
         outputs = []
-        for name, model in [("a.npy", TINY_INT4), ("b.npy", self.packed)]:
+        for name, model in [("a.npy", TINY_CONTAINER), ("b.npy", self.packed)]:
             out = self.folder / name
             self.run_well("logits", model, "--ids", "411,426,7,19,1203,5", "--out", out)
             outputs.append(out.read_bytes())

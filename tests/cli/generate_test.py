@@ -10,7 +10,7 @@ import time
 import unittest
 
 from arrays import read_safetensors
-from command import GOLDEN, TINY, TINY_INT4, CommandTest, join, reference, start
+from command import GOLDEN, TINY, TINY_PACKED, CommandTest, join, reference, start
 
 STORY = "Once upon a time, there was a little"
 
@@ -150,7 +150,7 @@ class Generate(CommandTest):
                 self.assertEqual(generate(*flags), expected)
 
     def test_a_model_without_tokenizer_takes_and_gives_ids(self):
-        model = self.copy_model(TINY_INT4, leave_out=("tokenizer*",))
+        model = self.copy_model(TINY_PACKED, leave_out=("tokenizer*",))
         ids = self.run_json("generate", STORY, "--tokens", "8", "--json")
         result = self.run_json(
             "generate",
@@ -171,13 +171,13 @@ class Generate(CommandTest):
         self.assertIn("--ids", self.run_badly(1, "generate", STORY, "--model", model))
 
     def test_paths_may_have_spaces_and_any_letters(self):
-        model = self.copy_model(TINY_INT4, name="größe 模型")
+        model = self.copy_model(TINY_PACKED, name="größe 模型")
         self.assertEqual(
             self.run_json("generate", STORY, "--model", model, "--tokens", "4", "--json")["ids"],
             self.run_json("generate", STORY, "--tokens", "4", "--json")["ids"],
         )
         self.run_json(
-            "generate", STORY, "--model", model / "out-00000.safetensors", "--tokens", "1", "--json"
+            "generate", STORY, "--model", model / "model-00001-of-00001.safetensors", "--tokens", "1", "--json"
         )
 
     def test_interrupt_ends_cleanly_with_what_was_made(self):

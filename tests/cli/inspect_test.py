@@ -4,12 +4,12 @@
 
 import unittest
 
-from command import GOLDEN, TINY, TINY_INT4, CommandTest
+from command import GOLDEN, TINY, TINY_PACKED, CommandTest
 
 
 class Inspect(CommandTest):
     def test_json_tells_config_formats_and_experts(self):
-        for model in [TINY, TINY_INT4, GOLDEN / "glm_moe_dsa-sparse"]:
+        for model in [TINY, TINY_PACKED, GOLDEN / "glm_moe_dsa-sparse"]:
             with self.subTest(model.name):
                 result = self.run_json("inspect", model, "--json")
                 self.assertEqual(result["model_type"], "glm_moe_dsa")
@@ -25,18 +25,18 @@ class Inspect(CommandTest):
 
     def test_without_model_it_shows_the_one_that_comes_with_the_command(self):
         self.assertEqual(
-            self.run_json("inspect", "--json"), self.run_json("inspect", TINY_INT4, "--json")
+            self.run_json("inspect", "--json"), self.run_json("inspect", TINY_PACKED, "--json")
         )
 
     def test_tables_are_for_people(self):
-        self.assertIn("glm_moe_dsa", self.run_well("inspect", TINY_INT4))
-        self.assertIn("MiB", self.run_well("inspect", TINY_INT4))
-        self.assertIn("experts in RAM", self.run_well("plan", TINY_INT4))
+        self.assertIn("glm_moe_dsa", self.run_well("inspect", TINY_PACKED))
+        self.assertIn("MiB", self.run_well("inspect", TINY_PACKED))
+        self.assertIn("experts in RAM", self.run_well("plan", TINY_PACKED))
 
 
 class Plan(CommandTest):
     def plan(self, *flags):
-        return self.run_json("plan", TINY_INT4, "--json", *flags)
+        return self.run_json("plan", TINY_PACKED, "--json", *flags)
 
     def test_items_add_up_and_options_arrive(self):
         plan = self.plan(
@@ -83,7 +83,7 @@ class Plan(CommandTest):
         plan = self.plan("--ram-budget", "1M")
         self.assertFalse(plan["feasible"])
         self.assertGreater(plan["minimum_bytes"], 1 << 20)
-        self.assertIn("too small", self.run_well("plan", TINY_INT4, "--ram-budget", "1M"))
+        self.assertIn("too small", self.run_well("plan", TINY_PACKED, "--ram-budget", "1M"))
         self.assertTrue(self.plan("--ram-budget", plan["minimum_bytes"])["feasible"])
 
 

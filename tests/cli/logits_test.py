@@ -7,7 +7,7 @@ import json
 import unittest
 
 from arrays import largest_difference, read_npy, read_safetensors
-from command import GOLDEN, TINY_INT4, CommandTest, join, run_any
+from command import GOLDEN, TINY_PACKED, CommandTest, join, run_any
 
 CASES = [
     "glm_moe_dsa-dense-index",
@@ -54,7 +54,7 @@ class Logits(CommandTest):
         self.assertLess(largest_difference(found, expected), 6e-4)
 
     def test_bytes_are_equal_whatever_does_not_matter(self):
-        for model in [GOLDEN / "glm_moe_dsa-int4g64", TINY_INT4]:
+        for model in [GOLDEN / "glm_moe_dsa-int4g64", TINY_PACKED]:
             ids = list(range(3, 200, 3))
             expected = self.write(model, ids).read_bytes()
             for flags in [
@@ -72,10 +72,10 @@ class Logits(CommandTest):
 
     def test_every_kernel_set_of_this_processor_gives_the_same_bytes(self):
         ids = list(range(1, 60))
-        expected = self.write(TINY_INT4, ids, "--isa", "ref").read_bytes()
+        expected = self.write(TINY_PACKED, ids, "--isa", "ref").read_bytes()
         for isa in ["avx2", "avx512"]:
             out = self.folder / "isa.npy"
-            result = run_any("logits", TINY_INT4, "--ids", join(ids), "--out", out, "--isa", isa)
+            result = run_any("logits", TINY_PACKED, "--ids", join(ids), "--out", out, "--isa", isa)
             with self.subTest(isa):
                 if result.returncode == 1 and isa.encode() in result.stderr:
                     self.skipTest(f"this processor cannot run {isa}")
@@ -84,29 +84,29 @@ class Logits(CommandTest):
 
     def test_a_small_budget_keeps_the_bytes(self):
         ids = list(range(5, 105))
-        expected = self.write(TINY_INT4, ids, "--chunk", "16").read_bytes()
-        plan = self.run_json("plan", TINY_INT4, "--context", "100", "--chunk", "16", "--json")
+        expected = self.write(TINY_PACKED, ids, "--chunk", "16").read_bytes()
+        plan = self.run_json("plan", TINY_PACKED, "--context", "100", "--chunk", "16", "--json")
         budget = plan["minimum_bytes"] + (1 << 20)
         self.assertLess(budget, plan["full_bytes"])
         self.assertEqual(
-            self.write(TINY_INT4, ids, "--chunk", "16", "--ram-budget", budget).read_bytes(),
+            self.write(TINY_PACKED, ids, "--chunk", "16", "--ram-budget", budget).read_bytes(),
             expected,
         )
 
     def test_float_activations_differ_from_int8(self):
         ids = list(range(1, 40))
         self.assertEqual(
-            self.write(TINY_INT4, ids).read_bytes(),
-            self.write(TINY_INT4, ids, "--activations", "int8").read_bytes(),
+            self.write(TINY_PACKED, ids).read_bytes(),
+            self.write(TINY_PACKED, ids, "--activations", "int8").read_bytes(),
         )
         self.assertNotEqual(
-            self.write(TINY_INT4, ids).read_bytes(),
-            self.write(TINY_INT4, ids, "--activations", "float").read_bytes(),
+            self.write(TINY_PACKED, ids).read_bytes(),
+            self.write(TINY_PACKED, ids, "--activations", "float").read_bytes(),
         )
 
     def test_a_failed_run_leaves_no_file(self):
         out = self.folder / "x.npy"
-        self.run_badly(2, "logits", TINY_INT4, "--ids", "1,99999", "--out", out)
+        self.run_badly(2, "logits", TINY_PACKED, "--ids", "1,99999", "--out", out)
         self.assertFalse(out.exists())
 
 

@@ -8,7 +8,7 @@ import math
 import unittest
 
 from arrays import read_npy
-from command import TINY, TINY_INT4, CommandTest, join
+from command import TINY, TINY_PACKED, CommandTest, join
 
 
 class Perplexity(CommandTest):
@@ -18,17 +18,17 @@ class Perplexity(CommandTest):
         self.text.write_text(
             (TINY / "validation.txt").read_text(encoding="utf-8")[:1500], encoding="utf-8"
         )
-        self.ids = self.run_json("tokenize", TINY_INT4, "--file", self.text, "--special", "--json")[
+        self.ids = self.run_json("tokenize", TINY_PACKED, "--file", self.text, "--special", "--json")[
             "ids"
         ]
 
     def measure(self, *flags):
-        return self.run_json("perplexity", TINY_INT4, "--text", self.text, "--json", *flags)
+        return self.run_json("perplexity", TINY_PACKED, "--text", self.text, "--json", *flags)
 
     def losses(self, window):
         """-log p of every token of a window but the first."""
         out = self.folder / "logits.npy"
-        self.run_well("logits", TINY_INT4, "--ids", join(window), "--out", out)
+        self.run_well("logits", TINY_PACKED, "--ids", join(window), "--out", out)
         (_, width), values = read_npy(out)
         losses = []
         for position, token in enumerate(window[1:]):
@@ -65,19 +65,19 @@ class Perplexity(CommandTest):
 
     def test_the_int4_model_predicts_the_validation_text_as_its_makers_measured(self):
         # They computed with float activations; those of int8 may cost half a percent.
-        made = json.loads((TINY_INT4 / "quantisation.json").read_text(encoding="utf-8"))
+        made = json.loads((TINY_PACKED / "quantisation.json").read_text(encoding="utf-8"))
         expected = made["perplexity_quantised"]
         for activations, tolerance in [("int8", 0.005 * expected), ("float", 1e-3)]:
             with self.subTest(activations):
                 result = self.run_json(
-                    "perplexity", TINY_INT4, "--text", TINY / "validation.txt", "--json",
+                    "perplexity", TINY_PACKED, "--text", TINY / "validation.txt", "--json",
                     "--window", "512", "--activations", activations,
                 )  # fmt: skip
                 self.assertGreater(result["tokens_predicted"], 10000)
                 self.assertAlmostEqual(result["perplexity"], expected, delta=tolerance)
 
     def test_the_text_form_says_the_same(self):
-        text = self.run_well("perplexity", TINY_INT4, "--text", self.text, "--window", "64")
+        text = self.run_well("perplexity", TINY_PACKED, "--text", self.text, "--window", "64")
         self.assertIn(f"{self.measure('--window', '64')['perplexity']:.5f}", text)
 
 

@@ -5,7 +5,7 @@
 import json
 import unittest
 
-from command import TINY, TINY_INT4, CommandTest, join
+from command import TINY, TINY_PACKED, CommandTest, join
 
 CASES = json.loads((TINY / "tokenizer_cases.json").read_text(encoding="utf-8"))
 
@@ -28,32 +28,32 @@ class Tokenize(CommandTest):
         text = "Once upon a time\nthere was ä fox. "
         file = self.folder / "text.txt"
         file.write_text(text, encoding="utf-8")
-        expected = self.run_json("tokenize", TINY_INT4, text, "--json")
+        expected = self.run_json("tokenize", TINY_PACKED, text, "--json")
         self.assertEqual(list(expected), ["ids"])
         self.assertEqual(
-            self.run_json("tokenize", TINY_INT4 / "tokenizer.json", text, "--json"), expected
+            self.run_json("tokenize", TINY_PACKED / "tokenizer.json", text, "--json"), expected
         )
-        self.assertEqual(self.run_json("tokenize", TINY_INT4, "--file", file, "--json"), expected)
+        self.assertEqual(self.run_json("tokenize", TINY_PACKED, "--file", file, "--json"), expected)
         self.assertEqual(
-            self.run_json("tokenize", TINY_INT4, "--file", "-", "--json", text=text.encode()),
+            self.run_json("tokenize", TINY_PACKED, "--file", "-", "--json", text=text.encode()),
             expected,
         )
-        self.assertEqual(self.run_json("tokenize", "--model", TINY_INT4, text, "--json"), expected)
-        self.assertEqual(self.run_well("tokenize", TINY_INT4, text), join(expected["ids"]) + "\n")
+        self.assertEqual(self.run_json("tokenize", "--model", TINY_PACKED, text, "--json"), expected)
+        self.assertEqual(self.run_well("tokenize", TINY_PACKED, text), join(expected["ids"]) + "\n")
         self.assertEqual(
-            self.run_well("detokenize", TINY_INT4, "--ids", join(expected["ids"])), text + "\n"
+            self.run_well("detokenize", TINY_PACKED, "--ids", join(expected["ids"])), text + "\n"
         )
 
     def test_control_tokens_are_recognised_only_when_asked(self):
         self.assertEqual(
-            len(self.run_json("tokenize", TINY_INT4, "<|user|>", "--special", "--json")["ids"]), 1
+            len(self.run_json("tokenize", TINY_PACKED, "<|user|>", "--special", "--json")["ids"]), 1
         )
-        plain = self.run_json("tokenize", TINY_INT4, "<|user|>", "--json")["ids"]
+        plain = self.run_json("tokenize", TINY_PACKED, "<|user|>", "--json")["ids"]
         self.assertGreater(len(plain), 1)
-        self.assertEqual(self.run_well("detokenize", TINY_INT4, "--ids", join(plain)), "<|user|>\n")
+        self.assertEqual(self.run_well("detokenize", TINY_PACKED, "--ids", join(plain)), "<|user|>\n")
 
     def test_empty_text_has_no_ids(self):
-        self.assertEqual(self.run_json("tokenize", TINY_INT4, "", "--json"), {"ids": []})
+        self.assertEqual(self.run_json("tokenize", TINY_PACKED, "", "--json"), {"ids": []})
 
 
 if __name__ == "__main__":

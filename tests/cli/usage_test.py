@@ -5,7 +5,7 @@
 import re
 import unittest
 
-from command import TINY_INT4, CommandTest, run_any
+from command import TINY_PACKED, CommandTest, run_any
 
 SUBCOMMANDS = [
     "generate",
@@ -48,14 +48,14 @@ class Usage(CommandTest):
             ["generate", "x", "--isa", "nonsense"],
             ["generate", "x", "--latent-norm-eps", "0"],
             ["generate", "x", "--chunk", "0"],
-            ["logits", TINY_INT4, "--ids", "1,2"],
-            ["logits", TINY_INT4, "--out", "x.npy"],
+            ["logits", TINY_PACKED, "--ids", "1,2"],
+            ["logits", TINY_PACKED, "--out", "x.npy"],
             ["generate", "--ids", "1,2048"],
-            ["perplexity", TINY_INT4],
-            ["perplexity", TINY_INT4, "--text", "x", "--window", "1"],
-            ["perplexity", TINY_INT4, "--text", "x", "--window", "8", "--stride", "9"],
-            ["tokenize", TINY_INT4],
-            ["detokenize", TINY_INT4],
+            ["perplexity", TINY_PACKED],
+            ["perplexity", TINY_PACKED, "--text", "x", "--window", "1"],
+            ["perplexity", TINY_PACKED, "--text", "x", "--window", "8", "--stride", "9"],
+            ["tokenize", TINY_PACKED],
+            ["detokenize", TINY_PACKED],
             ["chat", "--json"],
         ]
         for arguments in cases:
@@ -117,8 +117,8 @@ class Usage(CommandTest):
     def test_the_ends_of_a_range_are_taken(self):
         for seed in ["0", str(2**64 - 1)]:
             self.run_well("generate", "x", "--tokens", "1", "--seed", seed)
-        self.run_well("plan", TINY_INT4, "--slots", "512", "--context", "1", "--threads", "1024")
-        plan = self.run_json("plan", TINY_INT4, "--ram-budget", str(2**64 - 1), "--json")
+        self.run_well("plan", TINY_PACKED, "--slots", "512", "--context", "1", "--threads", "1024")
+        plan = self.run_json("plan", TINY_PACKED, "--ram-budget", str(2**64 - 1), "--json")
         self.assertEqual(plan["budget_bytes"], 2**64 - 1)
 
     def test_sizes_may_have_a_fraction(self):
@@ -132,7 +132,7 @@ class Usage(CommandTest):
             ("16777215.5T", (2**25 - 1) << 39),
         ]:
             with self.subTest(text):
-                plan = self.run_json("plan", TINY_INT4, "--ram-budget", text, "--json")
+                plan = self.run_json("plan", TINY_PACKED, "--ram-budget", text, "--json")
                 self.assertEqual(plan["budget_bytes"], size)
 
     def test_a_number_that_is_given_twice_is_refused(self):
@@ -146,10 +146,10 @@ class Usage(CommandTest):
     def test_an_id_the_tokenizer_does_not_have_is_bad_use(self):
         for value in ["2048", "999999", str(2**31 - 1)]:
             with self.subTest(value):
-                message = self.run_badly(2, "detokenize", TINY_INT4, "--ids", "1," + value)
+                message = self.run_badly(2, "detokenize", TINY_PACKED, "--ids", "1," + value)
                 self.assertIn(f"--ids item 2: {value} is not an id", message)
                 self.assertIn("0 to 2047", message)
-        self.run_well("detokenize", TINY_INT4, "--ids", "0,2047")
+        self.run_well("detokenize", TINY_PACKED, "--ids", "0,2047")
 
     def test_an_unknown_subcommand_is_named_with_those_that_exist(self):
         known = "the subcommands are " + ", ".join(SUBCOMMANDS)
@@ -191,10 +191,10 @@ class Usage(CommandTest):
             (["generate", "x", "--model", empty], "empty"),
             (["inspect", self.folder / "absent"], "absent"),
             (["tokenize", empty, "x"], "empty"),
-            (["tokenize", TINY_INT4, "--file", self.folder / "absent.txt"], "absent.txt"),
-            (["perplexity", TINY_INT4, "--text", self.folder / "absent.txt"], "absent.txt"),
+            (["tokenize", TINY_PACKED, "--file", self.folder / "absent.txt"], "absent.txt"),
+            (["perplexity", TINY_PACKED, "--text", self.folder / "absent.txt"], "absent.txt"),
             (
-                ["logits", TINY_INT4, "--ids", "1", "--out", self.folder / "absent" / "x.npy"],
+                ["logits", TINY_PACKED, "--ids", "1", "--out", self.folder / "absent" / "x.npy"],
                 "absent",
             ),
             (["generate", "x", "--ram-budget", "1M"], "1048576"),
@@ -205,10 +205,10 @@ class Usage(CommandTest):
                 self.assertIn(word, self.run_badly(1, *arguments))
 
     def test_a_damaged_model_is_named_and_does_not_crash(self):
-        model = self.copy_model(TINY_INT4)
-        with open(model / "out-00000.safetensors", "r+b") as shard:
+        model = self.copy_model(TINY_PACKED)
+        with open(model / "model-00001-of-00001.safetensors", "r+b") as shard:
             shard.truncate(1_000_000)
-        self.assertIn("out-00000.safetensors", self.run_badly(1, "generate", "x", "--model", model))
+        self.assertIn("model-00001-of-00001.safetensors", self.run_badly(1, "generate", "x", "--model", model))
         (model / "config.json").write_text("{", encoding="utf-8")
         self.assertIn("config.json", self.run_badly(1, "inspect", model))
 
@@ -218,7 +218,7 @@ class Usage(CommandTest):
 
         with open("/dev/full", "wb") as full:
             result = subprocess.run(
-                [COMMAND, "inspect", str(TINY_INT4), "--json"],
+                [COMMAND, "inspect", str(TINY_PACKED), "--json"],
                 stdout=full,
                 stderr=subprocess.PIPE,
                 timeout=60,

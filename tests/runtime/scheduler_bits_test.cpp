@@ -97,7 +97,7 @@ TEST_CASE("a soak of mixed lengths gives every request its solo answer") {
 }
 
 TEST_CASE("reading a prompt in chunks of 1, 3, 7 or whole gives the same answer") {
-  RealEngine engine(example_path("colibri-tiny-int4"), 1, 128, ActivationMode::kInteger);
+  RealEngine engine(example_path("colibri-tiny-packed"), 1, 128, ActivationMode::kInteger);
   const uint32_t n_token_ids = engine.vocabulary_size();
   std::vector<std::vector<int32_t>> answers;
   for (const uint32_t chunk : {1u, 3u, 7u, 64u}) {
@@ -114,8 +114,8 @@ TEST_CASE("reading a prompt in chunks of 1, 3, 7 or whole gives the same answer"
 }
 
 TEST_CASE("the trained model's text through the scheduler is that of its tokens") {
-  RealEngine engine(example_path("colibri-tiny-int4"), 2, 128, ActivationMode::kInteger);
-  const auto tokenizer = Tokenizer::open(example_path("colibri-tiny-int4"));
+  RealEngine engine(example_path("colibri-tiny-packed"), 2, 128, ActivationMode::kInteger);
+  const auto tokenizer = Tokenizer::open(example_path("colibri-tiny-packed"));
   Scheduler scheduler(engine.engine.model(), engine.pool, tokenizer.get(),
                       make_options(2, 64, tokenizer->size()));
   SchedulerDriver driver(scheduler);

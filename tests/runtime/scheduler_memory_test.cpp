@@ -14,8 +14,8 @@ using namespace colibri;
 using namespace colibri::test;
 
 TEST_CASE("steady decode with text and stop strings allocates nothing") {
-  RealEngine engine(example_path("colibri-tiny-int4"), 4, 256, ActivationMode::kInteger);
-  const auto tokenizer = Tokenizer::open(example_path("colibri-tiny-int4"));
+  RealEngine engine(example_path("colibri-tiny-packed"), 4, 256, ActivationMode::kInteger);
+  const auto tokenizer = Tokenizer::open(example_path("colibri-tiny-packed"));
   Scheduler scheduler(engine.engine.model(), engine.pool, tokenizer.get(),
                       make_options(4, 64, tokenizer->size()));
   for (uint64_t i = 0; i < 4; ++i) {

@@ -40,7 +40,7 @@ std::vector<TokenizerCase> read_cases(const std::string &path) {
 }
 
 std::string tiny_tokenizer_path() {
-  return COLIBRI_REPOSITORY "/examples/models/colibri-tiny-int4/tokenizer.json";
+  return COLIBRI_REPOSITORY "/examples/models/colibri-tiny-packed/tokenizer.json";
 }
 
 std::string tiny_cases_path() {
