@@ -20,8 +20,9 @@ struct KernelRow {
 
 std::span<const KernelRow> kernel_rows() noexcept;
 
-// The first row that this CPU can run; `name`, if not empty: the first of that name. Throws Error: kArgument for an unknown name
-// (lists the known ones), kUnsupported if this CPU lacks a feature (names it).
+// The first row that this CPU can run; `name`, if not empty: the first of that name. Throws Error:
+// kArgument for an unknown name (lists the known ones), kUnsupported if this CPU lacks a feature
+// (names it).
 const KernelRow &choose_kernel_row(std::string_view name);
 
 }  // namespace colibri::cpu

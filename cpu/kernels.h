@@ -157,9 +157,9 @@ struct IndexScoresKernelArgs {
 };
 using IndexScoresFn = void (*)(const IndexScoresKernelArgs &) noexcept;
 
-// For measuring alone (cpu/roofline.h). The multiply-add of the set's matrix kernels, n_rounds times
-// on independent registers without memory; returns how many multiply-adds that was. The same number
-// for every round.
+// For measuring alone (cpu/roofline.h). The multiply-add of the set's matrix kernels, n_rounds
+// times on independent registers without memory; returns how many multiply-adds that was. The same
+// number for every round.
 using PeakFn = uint64_t (*)(uint64_t n_rounds) noexcept;
 struct PeakKernel {
   PeakFn run;

@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kChains = 16;
 constexpr size_t kLineBytes = 64;
-// T1 at 4 KiB was the best of T0, T1 and NTA at 1 to 16 KiB on AMD Zen 4, with one stream (+6 %) and
-// with four (+12 % over four without).
+// T1 at 4 KiB was the best of T0, T1 and NTA at 1 to 16 KiB on AMD Zen 4, with one stream (+6 %)
+// and with four (+12 % over four without).
 constexpr size_t kPrefetchBytes = 4096;
 
 // kStreams parts of the memory, each read ascending, in turn a unit of each.

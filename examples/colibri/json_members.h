@@ -10,8 +10,8 @@
 
 namespace colibri::command {
 
-// Names (as they stand, without quotes) and texts of the members of an object, in its order; nothing
-// for other values.
+// Names (as they stand, without quotes) and texts of the members of an object, in its order;
+// nothing for other values.
 std::vector<std::pair<std::string_view, std::string_view>> json_members(std::string_view object);
 
 // Text of a member, empty if there is none.

@@ -31,8 +31,8 @@ class Buffer {
   const uint8_t *data() const noexcept { return data_; }
   size_t size() const noexcept { return size_; }
   // Asks for huge pages where they lie wholly inside, before anything is written: reading weights
-  // is then up to 1.7 times as fast (docs/performance.md). One touched byte makes kHugePageBytes
-  // resident, so this is for memory that is filled from one end to the other. The system may decline.
+  // is then up to 1.7 times as fast (docs/performance.md). The system may decline. One touched byte
+  // makes kHugePageBytes resident, so this is for memory that is filled from one end to the other.
   static constexpr size_t kHugePageBytes = size_t{2} << 20;
   void ask_for_huge_pages() noexcept;
   // Gives the pages of [offset, offset + bytes) back to the system; they read as zero from then on

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks through rows of floats: logits of a hundred thousand tokens, weights by the billion. Written
-// so that compilers make vectors of the loops on the baseline processor.
+// Looks through rows of floats: logits of a hundred thousand tokens, weights by the billion.
+// Written so that compilers make vectors of the loops on the baseline processor.
 
 #pragma once
 

@@ -18,9 +18,9 @@ enum class WeightFormat : uint8_t { kF32, kBF16, kF16, kFp8, kInt8, kInt4 };
 // "f32", "bf16", "f16", "fp8", "int8", "int4".
 const char *weight_format_name(WeightFormat format) noexcept;
 
-// Number format of scales. BF16 is what colibri_convert() writes: 3 % of an INT4 matrix in groups of
-// 64 instead of 6 %, and codes are chosen for the rounded scale, so that rounding it costs nothing
-// measurable (docs/accuracy.md). F32 keeps the scales of others as they are.
+// Number format of scales. BF16 is what colibri_convert() writes: 3 % of an INT4 matrix in groups
+// of 64 instead of 6 %, and codes are chosen for the rounded scale, so that rounding it costs
+// nothing measurable (docs/accuracy.md). F32 keeps the scales of others as they are.
 enum class ScaleType : uint8_t { kF32, kBF16 };
 const char *scale_type_name(ScaleType type) noexcept;  // "f32", "bf16"
 constexpr size_t scale_type_bytes(ScaleType type) noexcept {

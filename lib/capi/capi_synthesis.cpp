@@ -20,7 +20,7 @@ constexpr uint32_t kDefaultLayers = 4;
 constexpr double kDefaultRepeat = 0.4;
 constexpr uint64_t kDefaultSeed = 1;
 
-// A float of the caller stands for a short decimal number, which messages and config.json shall show.
+// A float of the caller stands for a short decimal number, which messages and config.json show.
 double to_decimal(float value) {
   constexpr double kDigits = 1e6;
   return std::round(static_cast<double>(value) * kDigits) / kDigits;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The source is only read. Each result is made from its start and handed to the writer in pieces, so
-// no result is ever in memory as a whole.
+// The source is only read. Each result is made from its start and handed to the writer in pieces,
+// so no result is ever in memory as a whole.
 
 #include "lib/convert/converter.h"
 

@@ -19,8 +19,8 @@ class MatrixPacker {
 
   // Hands the layout.total_bytes() of one matrix to `sink`. If `layout` is packed_layout(source),
   // the matrix is packed as it is stored; otherwise a float or FP8 matrix is quantised. Memory: a
-  // slice, the scales of the matrix, 16 rows per thread. Throws Error: kIo; kNonFinite for a weight,
-  // or a scale of a stored matrix, that is NaN or infinite; kMemory; and what sink throws.
+  // slice, the scales of the matrix, 16 rows per thread. Throws Error: kIo; kNonFinite for a
+  // weight, or a scale of a stored matrix, that is NaN or infinite; kMemory; and what sink throws.
   ErrorSums stream(const WeightSource &source, const WeightLayout &layout, ByteSink sink);
 
  private:

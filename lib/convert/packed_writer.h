@@ -4,9 +4,9 @@
 // in any order; the folder appears under its name when everything is there, or not at all.
 //
 // Work happens in DESTINATION.partial beside the destination: shards at their final size, and a
-// journal (conversion_journal.h) with one line per finished tensor, written after the tensor's bytes
-// are on disk. So a killed conversion goes on where it was: a tensor without a sound line is written
-// again. The journal's first line binds it to source and options.
+// journal (conversion_journal.h) with one line per finished tensor, written after the tensor's
+// bytes are on disk. So a killed conversion goes on where it was: a tensor without a sound line is
+// written again. The journal's first line binds it to source and options.
 
 #pragma once
 
@@ -47,8 +47,8 @@ struct PackedWriterPlan {
   // Side files: name and content, written as they are.
   std::vector<std::pair<std::string, std::vector<uint8_t>>> files;
   uint64_t max_shard_bytes = 0;  // 0: one file
-  // Finished tensors are recorded together, as bringing each to the disk by itself takes longer than
-  // writing it: when there are so many bytes of them, when 2 s have passed, and at the end.
+  // Finished tensors are recorded together, as bringing each to the disk by itself takes longer
+  // than writing it: when there are so many bytes of them, when 2 s have passed, and at the end.
   uint64_t max_unrecorded_bytes = 256ull << 20;
 };
 

@@ -3,8 +3,8 @@
 // The scale search is that of symmetric 4-bit formats elsewhere: trial scales around the one that
 // lets the largest magnitude meet code -8, each rated by how much of the group its best multiple of
 // the codes explains. The trials are nearly all of the time, so their loop is written with vectors
-// of four floats, which every processor of the baseline has; as plain loops GCC 12 left half of them
-// scalar. Sums have eight lanes that are joined in a fixed order.
+// of four floats, which every processor of the baseline has; as plain loops GCC 12 left half of
+// them scalar. Sums have eight lanes that are joined in a fixed order.
 
 #include "lib/convert/quantiser.h"
 
@@ -103,8 +103,8 @@ struct TrialSums {
   float value_code, code_code;
 };
 
-// kReachesLeast: the peak may come out below the least code. Most trials save that comparison, which
-// is a sixth of their time.
+// kReachesLeast: the peak may come out below the least code. Most trials save that comparison,
+// which is a sixth of their time.
 template <bool kReachesLeast>
 TrialSums try_inverse_scale(const SearchGroup &group, float inverse_scale) {
   const CodeRange range = code_range(WeightFormat::kInt4);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packed tensors of random weights: uniform codes, one scale for all groups of a part. Made in blocks
-// of any order; two tensors with different keys have nothing in common.
+// Packed tensors of random weights: uniform codes, one scale for all groups of a part. Made in
+// blocks of any order; two tensors with different keys have nothing in common.
 
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random numbers that a key decides: the same on every machine, in every version, and for any
-// division of the work, as each part of it has a key of its own. xoshiro256**, seeded by splitmix64;
-// fast enough to fill memory, and no secret.
+// division of the work, as each part of it has a key of its own. xoshiro256**, seeded by
+// splitmix64; fast enough to fill memory, and no secret.
 
 #pragma once
 

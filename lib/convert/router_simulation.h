@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A simulated router: which biases make experts popular with a chosen skew, and how alike two tokens
-// must be so that they have a chosen share of their experts in common. The router is that of the
-// models: the K largest of sigmoid(logit) + bias. Its logits are normal with deviation
+// A simulated router: which biases make experts popular with a chosen skew, and how alike two
+// tokens must be so that they have a chosen share of their experts in common. The router is that of
+// the models: the K largest of sigmoid(logit) + bias. Its logits are normal with deviation
 // kLogitDeviation, independent between experts, which is what random weights give.
 
 #pragma once
@@ -53,8 +53,8 @@ struct RoutingDesign {
   double correlation = 0;     // of the logits of two tokens of a topic
 };
 
-// Throws Error(kArgument) if `repeat` is less than what two unlike tokens have in common; the message
-// has the smallest number that can be had.
+// Throws Error(kArgument) if `repeat` is less than what two unlike tokens have in common; the
+// message has the smallest number that can be had.
 RoutingDesign design_routing(const RouterShape &shape, double skew, double repeat);
 
 }  // namespace colibri

@@ -20,8 +20,8 @@ using ByteSink = FunctionRef<void(std::span<const uint8_t>)>;
 // About so many bytes of a result are made before they are handed on.
 constexpr uint64_t kSliceBytes = 8ull << 20;
 
-// Items of a slice, each `item_bytes` (not 0) of the result: as many as kSliceBytes holds, and enough
-// to give every thread several.
+// Items of a slice, each `item_bytes` (not 0) of the result: as many as kSliceBytes holds, and
+// enough to give every thread several.
 size_t slice_items(uint64_t item_bytes, uint32_t n_threads) noexcept;
 
 // Runs make(item, place, worker) for all items below n_items, in slices of `n_slice` consecutive

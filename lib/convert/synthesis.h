@@ -23,8 +23,8 @@ struct SynthesisOptions {
   std::string shape;      // a name of synthesis_shapes()
   uint32_t n_layers = 0;  // 1..1000
   double skew = 0.0;      // 0..2
-  // 0..1, share of experts; not below what chance and skew give by themselves. It holds on average: a
-  // topic in one layer differs by about 0.1, so a sequence by less the more layers there are.
+  // 0..1, share of experts; not below what chance and skew give by themselves. It holds on average:
+  // a topic in one layer differs by about 0.1, so a sequence by less the more layers there are.
   double repeat = 0.4;
   uint64_t seed = 1;  // another one: other weights, the same design
   uint32_t n_threads = 1;

@@ -3,8 +3,8 @@
 // The layer shapes that can be synthesised. Experts, router, embedding and head have the published
 // sizes. All layers are MoE layers and all attention is latent attention, the only kind that the
 // library computes: where the original has another kind, its sizes are chosen so that a layer's
-// attention weights have nearly as many bytes, and a position costs nearly as many multiply-adds. The
-// KV state is smaller then. colibri-tiny, the demonstration model, is a shape of a few MiB.
+// attention weights have nearly as many bytes, and a position costs nearly as many multiply-adds.
+// The KV state is smaller then. colibri-tiny, the demonstration model, is a shape of a few MiB.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace colibri {
 
-// Widths that are the depth or the columns of a packed matrix are multiples of 16, `width` one of 64.
+// `width` is a multiple of 64; other widths that are depth or columns of a packed matrix, of 16.
 struct SynthesisShape {
   const char *name = "";
   uint32_t width = 0;         // D

@@ -8,8 +8,8 @@
 //
 // where own(t) is orthogonal to topic(t). Tokens of a topic form a cycle. As long as the hidden
 // state is the embedding with little added, the most likely token after t is next(t): a greedy
-// sequence goes round its topic. Only if c is so near to 1 that rounding makes the tokens of a topic
-// alike, it may stay at one of them.
+// sequence goes round its topic. Only if c is so near to 1 that rounding makes the tokens of a
+// topic alike, it may stay at one of them.
 
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Threads take tensors in the order of the files, each reading and adding up one at a time. Work is
-// done in rounds of bounded bytes, as progress is told on the caller's thread between them; a tensor
-// that is larger than a round is gone on with in the next one, by the same worker's state.
+// done in rounds of bounded bytes, as progress is told on the caller's thread between them; a
+// tensor that is larger than a round is gone on with in the next one, by the same worker's state.
 
 #include "lib/convert/verifier.h"
 
@@ -167,7 +167,8 @@ VerifyReport verify_snapshot(const std::string &path, uint32_t n_threads,
   const TensorIndex index = TensorIndex::open(path);
   if (!index.is_packed()) {
     throw_error(StatusCode::kUnsupported,
-                "'%s' is no packed snapshot and carries no checksums; make one with colibri convert",
+                "'%s' is no packed snapshot and carries no checksums; make one with colibri "
+                "convert",
                 path.c_str());
   }
   Verification verification(index, n_threads);

@@ -66,8 +66,8 @@ class TensorIndex {
   //              if an index gives it, the first absent tensor
   // kFormat      a bad header (safetensors.h); the same tensor in two files (names both); format
   //              stamps that contradict each other; a packed manifest that is not sound, does not
-  //              list exactly the tensors of its shard, or lists a packed tensor whose type, size or
-  //              place does not fit its layout; shards whose manifests are not of one conversion
+  //              list exactly the tensors of its shard, or lists a packed tensor whose type, size
+  //              or place does not fit its layout; shards whose manifests are not of one conversion
   // kUnsupported a packed manifest of another version
   static TensorIndex open(const std::string &path);
   // The shards of `files` that are present; absent ones are left to the caller, who can say what

@@ -5,7 +5,7 @@
 // are recognised: plain F32/F16/BF16, block FP8 (`X` + `X_scale_inv`), the community container
 // (`X` + `X.qs`; formats int8-row, int4-row, int4-grouped, fp8-e4m3-b128 by byte counts or by the
 // `colibri.fmt` stamp), and matrices that a packed snapshot's manifest describes. Other formats of
-// the container (2-bit, 3-bit, lattice) are recognised and refused with Error(kUnsupported) by name.
+// the container (2-bit, 3-bit, lattice) are recognised and refused by name: Error(kUnsupported).
 
 #pragma once
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program in which one allocation after the other is refused while a model is converted and the
-// result is verified. Every call must end in success or COLIBRI_E_MEMORY; what a refusal left behind
-// must be gone on with, to the same bytes. Exit status 0: it was, for every refused call that was
-// tried.
+// result is verified. Every call must end in success or COLIBRI_E_MEMORY; what a refusal left
+// behind must be gone on with, to the same bytes. Exit status 0: it was, for every refused call
+// that was tried.
 //
 //     convert_allocation_failure MODEL FOLDER N_TRIES
 

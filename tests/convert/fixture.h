@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of packed snapshots share: a plan with a tensor of every form, contents for it, and
-// folders read back.
+// What the tests of packed snapshots share: a plan with a tensor of every form, contents for it,
+// and folders read back.
 
 #pragma once
 

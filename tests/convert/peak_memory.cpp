@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peak memory of a conversion: below four experts, as they are stored, and the largest dense matrix.
-// A source of some experts that are large beside what the process has anyway is made first.
+// Peak memory of a conversion: below four experts, as they are stored, and the largest dense
+// matrix. A source of some experts that are large beside what the process has anyway is made first.
 //
 //     peak_memory FOLDER
 

@@ -14,8 +14,8 @@
 
 namespace colibri::test {
 
-// The tensors of a matrix: itself, and its scales where the form has them. Forms: F32, F16, BF16, F8,
-// "container F8", INT8, INT4, or INT4 with the group behind it, as "INT4 32". The weights mean
+// The tensors of a matrix: itself, and its scales where the form has them. Forms: F32, F16, BF16,
+// F8, "container F8", INT8, INT4, or INT4 with the group behind it, as "INT4 32". The weights mean
 // nothing and are finite.
 std::vector<TestTensor> make_stored_matrix(const std::string &form, const std::string &name,
                                            uint64_t rows, uint64_t columns);

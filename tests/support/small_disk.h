@@ -48,7 +48,8 @@ inline bool mount_disk(const std::string &folder, uint64_t bytes) {
 }  // namespace small_disk
 
 // Runs `body` in a forked child in which `folder` is an empty disk of `bytes`; gives the text that
-// body returned, or that of its exception, or nullopt where the system lets a process mount nothing.
+// body returned, or that of its exception, or nullopt where the system lets a process mount
+// nothing.
 inline std::optional<std::string> run_on_small_disk(const std::string &folder, uint64_t bytes,
                                                     const std::function<std::string()> &body) {
   int ends[2];
