@@ -10,7 +10,7 @@
 #include "colibri/export.h"
 
 #define COLIBRI_VERSION_MAJOR 0
-#define COLIBRI_VERSION_MINOR 1
+#define COLIBRI_VERSION_MINOR 2
 #define COLIBRI_VERSION_PATCH 0
 
 /* Raised with every incompatible change of the ABI, and only then. Bindings refuse a library whose
