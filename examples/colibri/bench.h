@@ -54,8 +54,10 @@ colibri_request_id submit_prompt(colibri_model *model, colibri_scheduler *schedu
                                  uint32_t n_ids, uint32_t max_tokens);
 SchedulerPtr make_scheduler(colibri_model *model, uint32_t n_slots);
 
-// Plain read bandwidth in 1e9 bytes per second. Not while a model is open: it needs 1.25 GiB, or a
-// fifth of that where so much is not free.
+// Plain read bandwidth in 1e9 bytes per second: the best of several measurements with memory of
+// their own each, since one that is disturbed finds too little and would flatter what is held
+// against it. Not while a model is open: it needs 1.25 GiB, or a fifth of that where so much is not
+// free.
 double measure_read_gbps(uint32_t n_threads);
 
 // What decoding is held against.

@@ -50,6 +50,10 @@ typedef struct colibri_model_stats {
   uint64_t compute_region_ns;    /**< wall clock of these, summed */
   uint64_t compute_busy_ns;      /**< of all computing threads inside them; the rest of
                                       compute_region_ns * n_threads they waited or arrived */
+  uint64_t n_expert_macs;        /**< the part of n_integer_macs that is routed experts' */
+  uint64_t expert_ns;            /**< wall clock of the products of routed experts, integer or not,
+                                      and of what lies between those of one expert; without
+                                      routing, waiting for reads and the sum over experts */
 } colibri_model_stats;
 
 /**

@@ -62,6 +62,8 @@ colibri_model_stats read_stats(const colibri_model &model) noexcept {
   stats.n_compute_regions = threads.n_regions;
   stats.compute_region_ns = threads.region_ns;
   stats.compute_busy_ns = threads.busy_ns;
+  stats.n_expert_macs = passes.n_expert_macs;
+  stats.expert_ns = passes.expert_ns;
   return stats;
 }
 

@@ -181,6 +181,8 @@ void write_stats(const colibri_model_stats &stats, JsonWriter &json) {
   json.key("n_compute_regions").value(stats.n_compute_regions);
   json.key("compute_region_ns").value(stats.compute_region_ns);
   json.key("compute_busy_ns").value(stats.compute_busy_ns);
+  json.key("n_expert_macs").value(stats.n_expert_macs);
+  json.key("expert_ns").value(stats.expert_ns);
   json.end_object();
 }
 

@@ -6,6 +6,7 @@
 // behind it.
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "lib/model/feed_forward.h"
@@ -91,9 +92,16 @@ void count_expert(const Pass &pass, const ExpertTask &task) {
   counters.n_expert_rows += task.n_rows;
   for (const PackedMatrix *matrix : {&task.weights.gate, &task.weights.up, &task.weights.down}) {
     const WeightLayout &layout = matrix->layout;
-    counters.expert_bytes += layout.total_bytes();
-    counters.add_macs(layout, task.n_rows, pass.uses_integers && layout.is_integer());
+    counters.add_expert_matrix(layout, task.n_rows, pass.uses_integers && layout.is_integer());
   }
+}
+
+void run_timed(const Pass &pass, const ExpertsArgs &args) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  pass.backend.experts(args, *pass.workspace.scratch);
+  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  pass.workspace.counters.expert_ns += static_cast<uint64_t>(spent.count());
 }
 
 // Computes those of the ready experts whose input has this group size.
@@ -127,7 +135,7 @@ void compute_experts(const Pass &pass, std::span<const ExpertCache::Visit::Ready
   args.uses_integers = group > 0;
   args.out = workspace.expert_out;
   args.out_stride = config.width;
-  pass.backend.experts(args, *workspace.scratch);
+  run_timed(pass, args);
 }
 
 void compute_ready(const Pass &pass, std::span<const ExpertCache::Visit::Ready> ready,

@@ -13,6 +13,8 @@ void PassTotals::add(const PassCounters &pass) noexcept {
   n_experts_.fetch_add(pass.n_experts, std::memory_order_relaxed);
   n_expert_rows_.fetch_add(pass.n_expert_rows, std::memory_order_relaxed);
   n_integer_macs_.fetch_add(pass.n_integer_macs, std::memory_order_relaxed);
+  n_expert_macs_.fetch_add(pass.n_expert_macs, std::memory_order_relaxed);
+  expert_ns_.fetch_add(pass.expert_ns, std::memory_order_relaxed);
 }
 
 PassCounters PassTotals::read() const noexcept {
@@ -23,6 +25,8 @@ PassCounters PassTotals::read() const noexcept {
   totals.n_experts = n_experts_.load(std::memory_order_relaxed);
   totals.n_expert_rows = n_expert_rows_.load(std::memory_order_relaxed);
   totals.n_integer_macs = n_integer_macs_.load(std::memory_order_relaxed);
+  totals.n_expert_macs = n_expert_macs_.load(std::memory_order_relaxed);
+  totals.expert_ns = expert_ns_.load(std::memory_order_relaxed);
   return totals;
 }
 

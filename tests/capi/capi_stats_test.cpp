@@ -81,6 +81,22 @@ TEST_CASE("a model counts what its passes touch, an expert once for all rows of 
   // Row p attends to p + 1 positions: 36 of the prompt, then 9.
   CHECK((after.kv_bytes_touched - prompt.kv_bytes_touched) * 36 == prompt.kv_bytes_touched * 9);
   CHECK(after.n_integer_macs > prompt.n_integer_macs);
+  // Rows of experts all have the same multiply-adds.
+  CHECK(prompt.n_expert_macs > 0);
+  CHECK(prompt.n_expert_macs < prompt.n_integer_macs);
+  CHECK((after.n_expert_macs - prompt.n_expert_macs) * 8 == prompt.n_expert_macs);
+}
+
+TEST_CASE("a model counts the time that routed experts take") {
+  const Model model = open_tiny();
+  const Slot slot = make_slot(model.get());
+  const Batch batch = make_batch(model.get());
+  CHECK(model_stats(model.get()).expert_ns == 0);
+  decode(batch.get(), slot.get(), {1, 2, 3, 4, 5, 6, 7, 8});
+  const uint64_t of_prompt = model_stats(model.get()).expert_ns;
+  CHECK(of_prompt > 0);
+  decode(batch.get(), slot.get(), {9});
+  CHECK(model_stats(model.get()).expert_ns > of_prompt);
 }
 
 TEST_CASE("a model counts the time of its threads in shared work") {

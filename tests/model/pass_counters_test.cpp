@@ -5,6 +5,7 @@
 #include "lib/model/pass_counters.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <thread>
 #include <vector>
@@ -53,7 +54,7 @@ class Expectation final : public ForwardObserver {
       for (const PackedMatrix &matrix : expert_matrices(layer, expert)) {
         totals.expert_bytes += matrix.layout.total_bytes();
         const auto rows_of_expert = static_cast<uint32_t>(std::count(experts, experts + n, expert));
-        add_macs(matrix.layout, rows_of_expert);
+        totals.n_expert_macs += add_macs(matrix.layout, rows_of_expert);
       }
     }
   }
@@ -69,9 +70,12 @@ class Expectation final : public ForwardObserver {
             {packed_layout(source.down), nullptr}};
   }
 
-  void add_macs(const WeightLayout &layout, uint32_t n_rows) {
-    if (!uses_integers_ || !layout.is_integer()) return;
-    totals.n_integer_macs += uint64_t{layout.columns} * layout.depth * n_rows;
+  // Returns what it has added.
+  uint64_t add_macs(const WeightLayout &layout, uint32_t n_rows) {
+    if (!uses_integers_ || !layout.is_integer()) return 0;
+    const uint64_t macs = uint64_t{layout.columns} * layout.depth * n_rows;
+    totals.n_integer_macs += macs;
+    return macs;
   }
 
   void add(const PackedMatrix &matrix, uint32_t n_rows) {
@@ -113,6 +117,7 @@ class Expectation final : public ForwardObserver {
   DenseWeights weights_;
 };
 
+// Except for the time.
 void check_equal(const PassCounters &counted, const PassCounters &expected) {
   CHECK(counted.dense_bytes == expected.dense_bytes);
   CHECK(counted.expert_bytes == expected.expert_bytes);
@@ -120,6 +125,7 @@ void check_equal(const PassCounters &counted, const PassCounters &expected) {
   CHECK(counted.n_experts == expected.n_experts);
   CHECK(counted.n_expert_rows == expected.n_expert_rows);
   CHECK(counted.n_integer_macs == expected.n_integer_macs);
+  CHECK(counted.n_expert_macs == expected.n_expert_macs);
 }
 
 std::vector<int32_t> make_tokens(size_t n) {
@@ -151,16 +157,36 @@ TEST_CASE("passes count the bytes and multiply-adds that layouts, routes and pos
   }
 }
 
+TEST_CASE("passes time their experts, whatever the activations, and no more than the pass") {
+  using Clock = std::chrono::steady_clock;
+  for (const ActivationMode mode : {ActivationMode::kInteger, ActivationMode::kFloat}) {
+    EngineOptions options;
+    options.activations = mode;
+    Engine engine(std::string(COLIBRI_TEST_DATA) + "/glm_moe_dsa-int4g64", options);
+    CHECK(engine.model().counters().expert_ns == 0);
+    const Clock::time_point start = Clock::now();
+    engine.run(make_tokens(20), 0, 0, nullptr);
+    const std::chrono::nanoseconds passed = Clock::now() - start;
+    const uint64_t of_prompt = engine.model().counters().expert_ns;
+    CHECK(of_prompt > 0);
+    CHECK(of_prompt <= static_cast<uint64_t>(passed.count()));
+    engine.run({5}, 20, 0, nullptr);
+    CHECK(engine.model().counters().expert_ns > of_prompt);
+  }
+}
+
 TEST_CASE("passes of several workspaces add up") {
   PassTotals totals;
-  const PassCounters pass = {1, 2, 3, 4, 5, 6};
+  const PassCounters pass = {1, 2, 3, 4, 5, 6, 7, 8};
   const auto add = [&] {
     for (int i = 0; i < 1000; ++i) totals.add(pass);
   };
   std::thread other(add);
   add();
   other.join();
-  check_equal(totals.read(), {2000, 4000, 6000, 8000, 10000, 12000});
+  const PassCounters sum = totals.read();
+  check_equal(sum, {2000, 4000, 6000, 8000, 10000, 12000, 14000, 16000});
+  CHECK(sum.expert_ns == 16000);
 }
 
 }  // namespace colibri::test
