@@ -10,10 +10,11 @@ import os
 import pty
 import random
 import signal
+import subprocess
 import time
 import unittest
 
-from command import COMMAND, GOLDEN, TINY, TINY_CONTAINER, TINY_PACKED, CommandTest, run_any, start
+from command import COMMAND, GOLDEN, TINY, TINY_CONTAINER, TINY_PACKED, CommandTest, run_any
 
 SECONDS_UNTIL_RECORDED = 2  # finished tensors are recorded as done that often
 
@@ -36,12 +37,16 @@ class Convert(CommandTest):
         self.assertEqual((different, failed), ([], []))
         self.assertGreater(len(same), 3)
 
-    def begin(self, *flags):
-        """Starts a conversion of the BF16 model and waits until it writes, or has ended."""
+    def begin(self, source=TINY, errors=subprocess.PIPE):
+        """Starts a conversion and waits until it writes tensors, or has ended."""
         resume = ["--resume"] if self.partial.exists() else []
-        process = start("convert", TINY, self.packed, "--threads", "1", *resume, *flags)
-        journal = self.partial / "model-00001-of-00001.safetensors"
-        while process.poll() is None and not journal.exists():
+        process = subprocess.Popen(
+            [COMMAND, "convert", source, self.packed, "--threads", "1", *resume],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        shard = self.partial / "model-00001-of-00001.safetensors"
+        while process.poll() is None and not shard.exists():
             time.sleep(0.002)
         return process
 
@@ -186,7 +191,7 @@ class Convert(CommandTest):
 
     def test_a_terminal_sees_progress_with_rate_and_time_left(self):
         reader, writer = pty.openpty()
-        process = self.begin_on(writer)
+        process = self.begin(errors=writer)
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.6)
         process.send_signal(signal.SIGCONT)
@@ -204,23 +209,9 @@ class Convert(CommandTest):
         self.assertRegex(text, r"(converting|checking) [\d.]+ \w+ of 10\.7 MiB, \d+ MB/s, 0:\d\d left")
         self.assertTrue(text.endswith("\r\033[K"), text)
 
-    def begin_on(self, terminal):
-        import subprocess
-
-        process = subprocess.Popen(
-            [COMMAND, "convert", str(TINY), str(self.packed), "--threads", "1"],
-            stdout=subprocess.PIPE,
-            stderr=terminal,
-        )
-        while process.poll() is None and not self.partial.exists():
-            time.sleep(0.002)
-        return process
-
     def test_a_changed_source_is_not_gone_on_with(self):
         source = self.copy_model(TINY)
-        process = start("convert", source, self.packed, "--threads", "1")
-        while process.poll() is None and not self.partial.exists():
-            time.sleep(0.002)
+        process = self.begin(source)
         process.kill()
         process.communicate()
         os.utime(source / "model.safetensors")
