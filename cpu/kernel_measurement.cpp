@@ -18,6 +18,7 @@
 #include "cpu/thread_team.h"
 #include "lib/base/buffer.h"
 #include "lib/base/checked_math.h"
+#include "lib/base/random_stream.h"
 
 namespace colibri::cpu {
 namespace {
@@ -36,22 +37,8 @@ constexpr uint32_t kCacheDepth = 1024;
 constexpr size_t kCacheBytes = 128 * 1024;
 constexpr size_t kBlockPanels = 8;
 
-class RandomWords {
- public:
-  explicit RandomWords(uint64_t seed) noexcept : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
-  uint64_t next() noexcept {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return state_;
-  }
-
- private:
-  uint64_t state_;
-};
-
 // Random bits under `mask`, those of `fixed` beside them.
-void fill_words(RandomWords &random, uint64_t mask, uint64_t fixed, uint8_t *at, size_t n_bytes) {
+void fill_words(RandomStream &random, uint64_t mask, uint64_t fixed, uint8_t *at, size_t n_bytes) {
   for (size_t i = 0; i + sizeof(uint64_t) <= n_bytes; i += sizeof(uint64_t)) {
     const uint64_t word = (random.next() & mask) | fixed;
     std::memcpy(at + i, &word, sizeof word);
@@ -61,7 +48,7 @@ void fill_words(RandomWords &random, uint64_t mask, uint64_t fixed, uint8_t *at,
 // Any codes; BF16 values and scales of about 2^-7, so that nothing is subnormal or infinite.
 void fill_matrix(const WeightLayout &layout, uint64_t seed, uint8_t *at) {
   constexpr uint64_t kSmall = 0x3C003C003C003C00u;
-  RandomWords random(seed);
+  RandomStream random{seed};
   const uint64_t values_mask = layout.is_integer() ? ~uint64_t{0} : 0x80FF80FF80FF80FFu;
   const uint64_t values_fixed = layout.is_integer() ? 0 : kSmall;
   const size_t values_bytes = layout.has_scales() ? layout.scale_offset() : layout.total_bytes();
@@ -77,7 +64,7 @@ class RandomRows {
       : depth_(layout.depth),
         stride_(padded_depth(layout.depth)),
         x_(uint64_t{n_rows} * stride_ * sizeof(float), "rows") {
-    RandomWords random(1);
+    RandomStream random{1};
     float *x = x_.as<float>();
     for (size_t i = 0; i < n_rows * stride_; ++i) {
       x[i] = static_cast<float>(random.next() >> 40) * 0x1p-23f - 1.0f;

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "lib/base/number_formats.h"
+#include "lib/base/random_stream.h"
 #include "lib/base/status.h"
-#include "lib/convert/random_stream.h"
 
 namespace colibri {
 namespace {

@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "lib/base/portable_math.h"
+#include "lib/base/random_stream.h"
 #include "lib/base/status.h"
-#include "lib/convert/random_stream.h"
 
 namespace colibri {
 namespace {

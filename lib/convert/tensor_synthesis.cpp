@@ -11,8 +11,8 @@
 
 #include "lib/base/checked_math.h"
 #include "lib/base/number_formats.h"
+#include "lib/base/random_stream.h"
 #include "lib/convert/random_codes.h"
-#include "lib/convert/random_stream.h"
 #include "lib/snapshot/hash.h"
 
 namespace colibri {

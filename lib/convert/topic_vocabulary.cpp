@@ -9,8 +9,9 @@
 #include <cstring>
 
 #include "lib/base/number_formats.h"
+#include "lib/base/random_stream.h"
 #include "lib/base/status.h"
-#include "lib/convert/random_stream.h"
+#include "lib/base/weight_layout.h"
 
 namespace colibri {
 namespace {
@@ -19,7 +20,6 @@ constexpr uint64_t kTopicKind = 1;
 constexpr uint64_t kOwnKind = 2;
 constexpr uint32_t kWordBits = 64;
 constexpr uint32_t kFour = 4;  // elements of a lookup; depths of an INT8 line
-constexpr uint32_t kHeadGroup = 64;
 constexpr int kHeadCode = 63;  // of one of the two vectors of a head row
 constexpr int kInt8Zero = 128;
 // By so many nats the next token would lead if its embedding were all its own.
@@ -113,16 +113,6 @@ void TopicVocabulary::write_embedding(uint32_t token, uint8_t *row) const noexce
       row += sizeof four;
     }
   }
-}
-
-WeightLayout TopicVocabulary::head_layout() const noexcept {
-  WeightLayout layout;
-  layout.format = WeightFormat::kInt8;
-  layout.columns = size_;
-  layout.depth = width_;
-  layout.group = kHeadGroup;
-  layout.scale_type = ScaleType::kBF16;
-  return layout;
 }
 
 float TopicVocabulary::head_scale() const noexcept {

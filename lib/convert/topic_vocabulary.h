@@ -14,10 +14,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include "lib/base/weight_layout.h"
 
 namespace colibri {
 
@@ -37,9 +36,9 @@ class TopicVocabulary {
   // [width] BF16 elements.
   void write_embedding(uint32_t token, uint8_t *row) const noexcept;
 
-  WeightLayout head_layout() const noexcept;  // INT8 in groups of 64
-  float head_scale() const noexcept;          // of all groups
-  // The values of one panel. Columns behind the last token are 0.
+  float head_scale() const noexcept;  // of all groups of the head
+  // The values of one panel of the head, an INT8 matrix [width] to [size]. Columns behind the last
+  // token are 0.
   void write_head_panel(size_t panel, uint8_t *place) const noexcept;
 
  private:

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "lib/base/number_formats.h"
+#include "lib/base/random_stream.h"
 #include "lib/base/status.h"
-#include "lib/convert/random_stream.h"
 #include "tests/convert/fixture.h"
 #include "tests/support/catch.h"
 

@@ -33,9 +33,19 @@ double dot(const std::vector<float> &a, const std::vector<float> &b) {
   return sum / static_cast<double>(a.size());
 }
 
+WeightLayout head_layout(const TopicVocabulary &vocabulary) {
+  WeightLayout layout;
+  layout.format = WeightFormat::kInt8;
+  layout.columns = vocabulary.size();
+  layout.depth = kWidth;
+  layout.group = 64;
+  layout.scale_type = ScaleType::kBF16;
+  return layout;
+}
+
 // The head as floats: [V][D].
 std::vector<std::vector<float>> read_head(const TopicVocabulary &vocabulary) {
-  const WeightLayout layout = vocabulary.head_layout();
+  const WeightLayout layout = head_layout(vocabulary);
   std::vector<uint8_t> memory(layout.total_bytes() + 64, 0xEE);
   auto *values =
       reinterpret_cast<uint8_t *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
@@ -114,7 +124,7 @@ TEST_CASE("the head prefers the next token of the topic, then the rest of the to
 
 TEST_CASE("columns behind the last token are zero weights") {
   const TopicVocabulary vocabulary(17, kWidth, 0.5, 1);
-  std::vector<uint8_t> panel(vocabulary.head_layout().panel_bytes(), 0xEE);
+  std::vector<uint8_t> panel(head_layout(vocabulary).panel_bytes(), 0xEE);
   vocabulary.write_head_panel(1, panel.data());
   for (size_t i = 0; i < panel.size(); ++i) {
     if (i % 64 < 4) {

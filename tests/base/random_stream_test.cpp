@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "lib/convert/random_stream.h"
+#include "lib/base/random_stream.h"
 
 #include <cmath>
 #include <set>

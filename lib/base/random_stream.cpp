@@ -2,7 +2,7 @@
 //
 // Only operations that IEEE 754 defines exactly, and the library's own logarithm.
 
-#include "lib/convert/random_stream.h"
+#include "lib/base/random_stream.h"
 
 #include <bit>
 #include <cmath>
