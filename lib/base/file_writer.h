@@ -29,7 +29,6 @@ class FileWriter {
   void begin_sync(uint64_t offset, uint64_t bytes) noexcept;
   // What was written survives a loss of power once this returns.
   void sync();
-  uint64_t size() const;
   uint64_t disk_bytes() const;  // that it takes on the disk: holes take none
   void resize(uint64_t bytes);  // cuts, or extends with a hole of zeros
   // After sync(): what is read next comes from the disk and not from memory, where the system
@@ -49,12 +48,9 @@ void make_directory(const std::string &path);
 void sync_directory(const std::string &path);
 // Renames; kArgument if `to` exists (also as an empty folder). On the same file system only.
 void rename_new(const std::string &from, const std::string &to);
-void remove_file(const std::string &path);       // absent: fine
-void remove_directory(const std::string &path);  // empty ones only; absent: fine
+void remove_file(const std::string &path);  // absent: fine
 // Bytes that an ordinary user may still write on the file system that holds `path`.
 uint64_t free_disk_bytes(const std::string &path);
-// True if both paths name the same existing file or folder.
-bool is_same_file(const std::string &a, const std::string &b) noexcept;
 
 // An advisory lock on a file of its own (made if absent), so that two processes never write one
 // folder. Ends with the object or the process, kill -9 included.

@@ -130,10 +130,6 @@ void FileWriter::sync() {
               ErrorText(error).text, error, write_advice(error));
 }
 
-uint64_t FileWriter::size() const {
-  return static_cast<uint64_t>(read_facts(descriptor_.number(), path_).st_size);
-}
-
 uint64_t FileWriter::disk_bytes() const {
   return static_cast<uint64_t>(read_facts(descriptor_.number(), path_).st_blocks) * kStatBlockBytes;
 }
@@ -188,23 +184,12 @@ void remove_file(const std::string &path) {
   if (unlink(path.c_str()) != 0 && errno != ENOENT) throw_system_error(path, "removed", errno);
 }
 
-void remove_directory(const std::string &path) {
-  if (rmdir(path.c_str()) != 0 && errno != ENOENT) throw_system_error(path, "removed", errno);
-}
-
 uint64_t free_disk_bytes(const std::string &path) {
   struct statvfs facts;
   if (statvfs(path.c_str(), &facts) != 0) {
     throw_system_error(path, "asked for the space of its disk", errno);
   }
   return static_cast<uint64_t>(facts.f_bavail) * facts.f_frsize;
-}
-
-bool is_same_file(const std::string &a, const std::string &b) noexcept {
-  struct stat facts_a;
-  struct stat facts_b;
-  return stat(a.c_str(), &facts_a) == 0 && stat(b.c_str(), &facts_b) == 0 &&
-         facts_a.st_dev == facts_b.st_dev && facts_a.st_ino == facts_b.st_ino;
 }
 
 // Whoever held the lock before may have removed the file while this object waited for nothing: a

@@ -226,11 +226,6 @@ const PackedLayout *TensorIndex::packed_layout(std::string_view name) const noex
   return &manifest_->layouts[static_cast<size_t>(info->layout)];
 }
 
-std::optional<uint64_t> TensorIndex::stored_checksum(std::string_view name) const noexcept {
-  const TensorInfo *info = find(name);
-  return info != nullptr ? info->checksum : std::nullopt;
-}
-
 std::vector<std::string_view> TensorIndex::names() const {
   std::vector<std::string_view> all;
   all.reserve(tensors_.size());

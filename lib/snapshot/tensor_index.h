@@ -105,8 +105,6 @@ class TensorIndex {
   const PackedManifest *manifest() const noexcept { return manifest_ ? &*manifest_ : nullptr; }
   // How a tensor is packed; nullptr if there is no such tensor or it is stored as safetensors says.
   const PackedLayout *packed_layout(std::string_view name) const noexcept;
-  // Checksum of a tensor's bytes, as the manifest has it.
-  std::optional<uint64_t> stored_checksum(std::string_view name) const noexcept;
   // Identity of the snapshot: hash over file names, sizes and header hashes.
   uint64_t identity_hash() const noexcept { return identity_hash_; }
   // Headers parsed since open; equals files().size(), proved by a test.
