@@ -12,7 +12,6 @@
 #include <set>
 
 #include "lib/base/buffer.h"
-#include "lib/base/checked_math.h"
 #include "lib/base/checksum.h"
 #include "lib/base/file.h"
 #include "lib/base/file_writer.h"
@@ -53,13 +52,6 @@ uint64_t hash_files(const PackedWriterPlan &plan) {
     hash.add(content);
   }
   return hash.value();
-}
-
-uint64_t sum_file_bytes(const PackedWriterPlan &plan, const std::vector<ShardPlan> &shards) {
-  uint64_t bytes = 0;
-  for (const ShardPlan &shard : shards) bytes = checked_add(bytes, shard.file_bytes, "snapshot");
-  for (const auto &file : plan.files) bytes = checked_add(bytes, file.second.size(), "snapshot");
-  return bytes;
 }
 
 }  // namespace

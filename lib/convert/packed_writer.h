@@ -77,7 +77,7 @@ class PackedWriter {
   void finish_tensor(size_t tensor);
 
   // Reads everything back and compares checksums, writes headers and side files, syncs, and gives
-  // the folder its name. `progress` as in ConversionOptions, over the bytes read back; false throws
+  // the folder its name. `progress`: (done, total) bytes read back, on this thread; false throws
   // Error(kCancelled). Error(kIo) names a tensor whose bytes came back different; a resumed writer
   // writes that one again. kState if a tensor is not done. After success only is_done() and the
   // like may be called.
@@ -87,8 +87,5 @@ class PackedWriter {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// The folder in which a conversion to `destination` works.
-std::string partial_directory(const std::string &destination);
 
 }  // namespace colibri

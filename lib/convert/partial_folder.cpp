@@ -6,7 +6,6 @@
 #include "lib/convert/partial_folder.h"
 
 #include "lib/base/file.h"
-#include "lib/convert/packed_writer.h"
 #include "lib/snapshot/printable.h"
 
 namespace colibri {
@@ -14,10 +13,6 @@ namespace {
 
 constexpr const char *kJournalName = "conversion.journal";
 constexpr const char *kLockName = "conversion.lock";
-
-unsigned long long print(uint64_t number) noexcept {
-  return number;
-}
 
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -30,7 +25,8 @@ void check_space(const std::string &path, uint64_t needed_bytes) {
   throw_error(StatusCode::kIo,
               "the disk is too small: %llu bytes are needed and %llu are free; make room or choose "
               "another place than '%s'",
-              print(needed_bytes), print(free_bytes), path.c_str());
+              static_cast<unsigned long long>(needed_bytes),
+              static_cast<unsigned long long>(free_bytes), path.c_str());
 }
 
 }  // namespace

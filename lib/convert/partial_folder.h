@@ -14,6 +14,9 @@
 
 namespace colibri {
 
+// The folder in which a conversion to `destination` works.
+std::string partial_directory(const std::string &destination);
+
 class PartialFolder {
  public:
   // Errors as PackedWriter has them. A new folder is only made if the disk has `needed_bytes` free.
@@ -21,8 +24,8 @@ class PartialFolder {
 
   const std::string &path() const noexcept { return path_; }
   std::string journal_path() const;
-  // Throws Error(kMismatch) for the first file that is neither in `names` nor one of ours: it would
-  // become part of the snapshot.
+  // Throws Error(kMismatch) for the first file that is neither in `names` nor journal or lock: it
+  // would become part of the snapshot.
   void require_only(const std::set<std::string> &names) const;
   // Throws Error(kIo) with both numbers if fewer bytes are free.
   void require_space(uint64_t needed_bytes) const;

@@ -156,7 +156,7 @@ std::vector<ShardPlan> cut_into_shards(const PackedWriterPlan &plan) {
     shard.data_begin = shard_header(plan, shard, zeros, zeros).size();
     if (shard.data_begin - kLengthBytes > kMaxHeaderBytes) {
       throw_error(StatusCode::kUnsupported,
-                  "the header of %s would have %llu bytes, safetensors allows %llu; allow less "
+                  "the header of %s would have %llu bytes, safetensors allows %llu; allow fewer "
                   "bytes per file, so that each holds fewer tensors",
                   shard.name.c_str(), static_cast<unsigned long long>(shard.data_begin),
                   static_cast<unsigned long long>(kMaxHeaderBytes));
@@ -168,6 +168,13 @@ std::vector<ShardPlan> cut_into_shards(const PackedWriterPlan &plan) {
     shards.push_back(std::move(shard));
   }
   return shards;
+}
+
+uint64_t sum_file_bytes(const PackedWriterPlan &plan, const std::vector<ShardPlan> &shards) {
+  uint64_t bytes = 0;
+  for (const ShardPlan &shard : shards) bytes = checked_add(bytes, shard.file_bytes, "snapshot");
+  for (const auto &file : plan.files) bytes = checked_add(bytes, file.second.size(), "snapshot");
+  return bytes;
 }
 
 std::map<std::string, FormatBytes> count_formats(const std::vector<OutputTensor> &tensors) {

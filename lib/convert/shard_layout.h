@@ -33,6 +33,9 @@ struct ShardPlan {
 // its layout), kUnsupported if a header would exceed what safetensors allows.
 std::vector<ShardPlan> cut_into_shards(const PackedWriterPlan &plan);
 
+// Bytes of all files of the snapshot, side files included.
+uint64_t sum_file_bytes(const PackedWriterPlan &plan, const std::vector<ShardPlan> &shards);
+
 // Matrices and bytes by format; plain tensors of other types than F32, BF16, F16 are not counted.
 std::map<std::string, FormatBytes> count_formats(const std::vector<OutputTensor> &tensors);
 

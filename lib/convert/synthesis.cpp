@@ -7,6 +7,7 @@
 
 #include "lib/base/file.h"
 #include "lib/convert/packed_writer.h"
+#include "lib/convert/partial_folder.h"
 #include "lib/convert/synthesis_shapes.h"
 #include "lib/convert/tensor_synthesis.h"
 #include "lib/snapshot/hash.h"

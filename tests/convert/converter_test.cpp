@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "lib/base/buffer.h"
-#include "lib/convert/packed_writer.h"
+#include "lib/convert/partial_folder.h"
 #include "lib/convert/verifier.h"
 #include "lib/residency/weight_packing.h"
 #include "lib/snapshot/model_tensors.h"

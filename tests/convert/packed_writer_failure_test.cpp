@@ -13,6 +13,7 @@
 #include "lib/base/file.h"
 #include "lib/base/file_writer.h"
 #include "lib/convert/packed_writer.h"
+#include "lib/convert/partial_folder.h"
 #include "lib/convert/shard_layout.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/convert/fixture.h"

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "lib/base/file.h"
+#include "lib/convert/partial_folder.h"
 #include "lib/snapshot/tensor_index.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/convert/fixture.h"

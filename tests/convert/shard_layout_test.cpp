@@ -58,7 +58,8 @@ TEST_CASE("there are never more shards than a snapshot may have") {
 }
 
 TEST_CASE("shards are numbered from one and know their sizes") {
-  const PackedWriterPlan plan = plan_of_sizes({10, 20, 30}, 100);
+  PackedWriterPlan plan = plan_of_sizes({10, 20, 30}, 100);
+  plan.files.emplace_back("config.json", std::vector<uint8_t>(7));
   const std::vector<ShardPlan> shards = cut_into_shards(plan);
   REQUIRE(shards.size() == 3);
   CHECK(shards[0].name == "model-00001-of-00003.safetensors");
@@ -66,6 +67,7 @@ TEST_CASE("shards are numbered from one and know their sizes") {
   CHECK(shards[1].first_tensor == 1);
   CHECK(shards[1].data_begin == 4096);
   CHECK(shards[1].file_bytes == 4096 + 80);
+  CHECK(sum_file_bytes(plan, shards) == 3 * 4096 + 40 + 80 + 120 + 7);
 }
 
 TEST_CASE("headers are valid safetensors whose packed tensors are aligned") {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "lib/convert/packed_writer.h"
+#include "lib/convert/partial_folder.h"
 #include "lib/convert/router_simulation.h"
 #include "lib/convert/verifier.h"
 #include "tests/base/temporary_folder.h"
