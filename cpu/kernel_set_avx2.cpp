@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of the kernels of one set: AVX2, FMA and F16C.
+// The tables of the kernels of AVX2, FMA and F16C: one for processors that follow many read
+// streams, one for the others. They differ in the order in which integer products read.
 
 #include "cpu/kernels.h"
 

@@ -50,8 +50,9 @@ class Barrier {
   std::atomic<bool> is_given_up_{false};
 };
 
-void raise_to(std::atomic<Clock::rep> &value, Clock::rep candidate) noexcept {
-  Clock::rep seen = value.load(std::memory_order_relaxed);
+template <typename Number>
+void raise_to(std::atomic<Number> &value, Number candidate) noexcept {
+  Number seen = value.load(std::memory_order_relaxed);
   while (seen < candidate && !value.compare_exchange_weak(seen, candidate)) {
   }
 }
@@ -68,9 +69,7 @@ ThreadTeam::ThreadTeam(ThreadPool &threads) noexcept : threads_(&threads) {
   Barrier barrier(threads.n_threads(), kProbeTime);
   std::atomic<uint32_t> largest_worker{0};
   threads.parallel_for(threads.n_threads(), [&](size_t, uint32_t worker) {
-    uint32_t seen = largest_worker.load(std::memory_order_relaxed);
-    while (seen < worker && !largest_worker.compare_exchange_weak(seen, worker)) {
-    }
+    raise_to(largest_worker, worker);
     barrier.wait();
   });
   // Workers are numbered as they join.

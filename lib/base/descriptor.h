@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the files of OS calls share: an owned file descriptor, how one is opened, and the text of an
-// errno value. Nobody else includes it but file_writer.h, whose objects own descriptors.
+// errno value. Beside those files only file_writer.h includes it, whose objects own descriptors.
 
 #pragma once
 

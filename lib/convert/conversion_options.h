@@ -34,7 +34,8 @@ struct ConversionOptions {
   uint32_t n_threads = 1;  // the caller's included
   bool resumes = false;
   uint64_t max_shard_bytes = 4ull << 30;  // a single larger tensor makes a larger shard
-  // (done, total) bytes of the result; false stops. Called on the caller's thread.
+  // (done, total) bytes of the result, each counted twice: written, then read back. false stops.
+  // Called on the caller's thread.
   std::function<bool(uint64_t, uint64_t)> progress;
 };
 

@@ -34,7 +34,7 @@ struct ConversionStep {
 struct ConversionPlan {
   PackedWriterPlan output;            // destination not set
   std::vector<ConversionStep> steps;  // one per output.tensors
-  uint64_t n_kept_matrices = 0;       // integer matrices that were repacked as they are
+  uint64_t n_kept_matrices = 0;       // integer matrices, whose values and scales stay as they are
   uint64_t n_quantised_matrices = 0;
 };
 

@@ -102,11 +102,9 @@ constexpr SynthesisShape kShapes[] = {
 
 constexpr const char *kNote =
     "Random weights with the layer shape of a published model, for measuring machines; the text "
-    "they "
-    "generate means nothing. Experts, router, embedding and head have the published sizes. All "
-    "layers "
-    "are MoE layers. Attention is latent attention with about as many bytes of weights as the "
-    "original's.";
+    "they generate means nothing. Experts, router, embedding and head have the published sizes. "
+    "All layers are MoE layers. Attention is latent attention with about as many bytes of weights "
+    "as the original's.";
 
 void write_architecture(const SynthesisShape &shape, JsonWriter *json) {
   json->key("model_type").value("glm_moe_dsa");
@@ -152,8 +150,9 @@ void write_experts(const SynthesisShape &shape, JsonWriter *json) {
 
 std::string synthesis_shapes() {
   std::string names;
-  for (const SynthesisShape &shape : kShapes)
+  for (const SynthesisShape &shape : kShapes) {
     names += (names.empty() ? "" : ", ") + std::string(shape.name);
+  }
   return names;
 }
 

@@ -26,10 +26,6 @@ constexpr uint64_t kMaxGroup = 256;
 constexpr uint64_t kGroupStep = 16;
 constexpr size_t kMaxFileName = 255;
 
-unsigned long long print(uint64_t number) noexcept {
-  return number;
-}
-
 size_t part_count(PackedForm form) noexcept {
   if (form == PackedForm::kExpert) return 3;
   return form == PackedForm::kHeads ? 2 : 1;
@@ -128,7 +124,8 @@ class ManifestReader {
     throw_error(StatusCode::kUnsupported,
                 "%s: %s has version %llu; this library reads version %u: convert the model again "
                 "or use a newer library",
-                file_.c_str(), kPackedManifestKey, print(*version), kPackedVersion);
+                file_.c_str(), kPackedManifestKey, static_cast<unsigned long long>(*version),
+                kPackedVersion);
   }
 
   std::string read_text(JsonValue object, const char *key) const {
@@ -261,8 +258,9 @@ class ManifestReader {
            " parts");
     }
     for (size_t i = 0; i < parts.size(); ++i) layout.parts.push_back(read_part(parts.at(i)));
-    if (!fits_form(layout))
+    if (!fits_form(layout)) {
       fail("of form " + name + " has parts whose sizes do not fit each other");
+    }
     try {
       bound_tensor_bytes(layout);
     } catch (const Error &) {
