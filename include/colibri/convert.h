@@ -35,20 +35,21 @@ extern "C" {
 typedef struct colibri_convert_options {
   uint32_t struct_size; /**< set by colibri_convert_options_init() */
   int32_t experts;      /**< COLIBRI_WEIGHTS_* of routed experts, not BF16. Default INT4 */
-  int32_t dense;     /**< of attention, dense MLPs and shared experts. Default INT8. Routers, norms,
-                          biases and the indexer's weights_proj are always kept */
-  int32_t embedding; /**< KEEP, BF16 or INT8. Default KEEP */
-  int32_t head;      /**< KEEP, BF16 or INT8. Default KEEP. A tied head follows `embedding` */
-  uint32_t group;    /**< weights that share a scale: 32, 64 or 128. Default 64 */
-  int32_t scales;    /**< COLIBRI_SCALES_* */
+  int32_t dense; /**< COLIBRI_WEIGHTS_* of attention, dense MLPs and shared experts. Default INT8.
+                          Routers, norms, biases and the indexer's weights_proj are always kept */
+  int32_t embedding;  /**< COLIBRI_WEIGHTS_*: KEEP, BF16 or INT8. Default KEEP */
+  int32_t head;       /**< as `embedding`. Default KEEP. A tied head follows `embedding` */
+  uint32_t group;     /**< weights that share a scale: 32, 64 or 128. Default 64 */
+  int32_t scales;     /**< COLIBRI_SCALES_* */
   uint32_t n_threads; /**< the caller's included; 1..1024. Default: physical cores */
   uint32_t resume;    /**< 1: go on with an interrupted conversion of the same source and options;
                            0 or 1 */
   uint32_t reserved;  /**< 0 */
   uint64_t max_shard_bytes; /**< of one result file, at least 1 MiB; a larger tensor makes a larger
                                      file. Default 4 GiB */
-  colibri_progress_fn
-      progress;        /**< counts every byte of the result twice: written, then verified */
+  /** May be NULL. Every byte of the result counts twice: written, then read back. What an earlier
+   * run wrote is done from the start. */
+  colibri_progress_fn progress;
   void *progress_user; /**< handed to progress; not kept past the call */
 } colibri_convert_options;
 
@@ -65,22 +66,23 @@ COLIBRI_API void colibri_convert_options_init(colibri_convert_options *options, 
 
 /** What a conversion did. */
 typedef struct colibri_convert_report {
-  uint32_t struct_size; /**< set by the caller */
-  uint32_t reserved;
+  uint32_t struct_size;          /**< set by the caller */
+  uint32_t reserved;             /**< 0 */
   uint64_t source_bytes;         /**< of all tensors of the source */
   uint64_t result_bytes;         /**< of all tensors of the result */
   uint64_t n_tensors;            /**< of the result */
-  uint64_t n_kept_matrices;      /**< were integers and kept their values and scales */
+  uint64_t n_kept_matrices;      /**< were INT4 or INT8 and kept their values and scales */
   uint64_t n_quantised_matrices; /**< rounded to INT4 or INT8 */
   uint64_t n_resumed_tensors;    /**< written before this call */
-  double
-      relative_error; /**< sqrt(sum (w - w')^2 / sum w^2) over the matrices quantised in this call;
-                              0 if there were none */
+  /** sqrt(sum (w - w')^2 / sum w^2) over the weights w that this call rounded to w', INT4 or INT8;
+   * 0 if there were none. */
+  double relative_error;
 } colibri_convert_report;
 
 /**
  * Converts a snapshot to a packed one. Works in DESTINATION.partial, which becomes DESTINATION when
- * everything is written, read back and found equal; an interrupted call leaves it for `resume`.
+ * everything is written, read back and found equal. A call that fails or is stopped leaves it for
+ * `resume`.
  *
  * @param source       UTF-8 path as for colibri_model_open(). Never written to.
  * @param destination  UTF-8 path of the folder to make; its parent must exist, itself not.
@@ -121,12 +123,15 @@ typedef struct colibri_verify_report {
  *
  * @param path           UTF-8 path as for colibri_model_open().
  * @param n_threads      1..1024; 0: physical cores.
- * @param progress       May be NULL.
+ * @param progress       May be NULL. Counts the bytes that are read.
  * @param progress_user  Handed to progress; not kept.
  * @param report         [out] The caller sets struct_size. Damage is a result, not an error.
  *
  * Threads    Any. Blocks until done.
- * Errors     COLIBRI_E_UNSUPPORTED  the snapshot carries no checksums.
+ * Errors     COLIBRI_E_UNSUPPORTED  the snapshot carries no checksums, or is of a version that this
+ *                                   library does not know.
+ *            COLIBRI_E_IO           a file's header cannot be read; other bytes that cannot be read
+ *                                   are damage.
  *            COLIBRI_E_ARGUMENT, COLIBRI_E_NOT_FOUND, COLIBRI_E_FORMAT, COLIBRI_E_INCOMPLETE,
  *            COLIBRI_E_MEMORY, COLIBRI_E_CANCELLED.
  * Since      0.2
@@ -144,15 +149,15 @@ typedef struct colibri_synthesis_options {
   const char *shape;    /**< "glm-5.2", "qwen3-30b", "mixtral-8x7b", or "colibri-tiny", the
                              demonstration model, of which 8 layers have a few MiB. Default
                              "qwen3-30b" */
-  float skew;           /**< frequency of the r-th most used expert falls as r^-skew, but is never
-                             above 0.95; 0..2 */
+  float skew;           /**< the share of tokens that use the r-th most used expert of a layer falls
+                             as r^-skew, but is never above 0.95; 0..2. Default 0, all alike */
   float repeat;         /**< share of experts that two consecutive tokens of a greedy sequence have
-                             in common, 0..1; not below what chance and skew give. Default 0.4 */
-  uint64_t seed;        /**< Default 1 */
-  uint32_t n_threads;   /**< 1..1024. Default: physical cores */
+                             in common, up to 1; not below what chance and skew give. Default 0.4 */
+  uint64_t seed;        /**< of the weights. Default 1 */
+  uint32_t n_threads;   /**< the caller's included; 1..1024. Default: physical cores */
   uint32_t reserved;    /**< 0 */
-  colibri_progress_fn progress;
-  void *progress_user; /**< handed to progress; not kept past the call */
+  colibri_progress_fn progress; /**< as in colibri_convert_options */
+  void *progress_user;          /**< handed to progress; not kept past the call */
 } colibri_synthesis_options;
 
 /**
@@ -171,12 +176,13 @@ COLIBRI_API void colibri_synthesis_options_init(colibri_synthesis_options *optio
  * Writes a packed snapshot with random weights, to measure a machine with before a large download.
  * Experts, router, embedding and head have the sizes of the named model; all layers are MoE layers,
  * and attention is latent attention with about as many bytes of weights as the original's. Tokens t
- * with equal t modulo the integer square root of the vocabulary's size belong to one topic; sequences
- * of different topics have experts in common by chance alone. There is no tokenizer and no end token.
+ * with equal t modulo the integer square root of the vocabulary's size belong to one topic;
+ * sequences of different topics have experts in common by chance alone. There is no tokenizer and
+ * no end token.
  *
- * The same options give the same bytes. Works in DESTINATION.partial, which becomes DESTINATION when
- * everything is written, read back and found equal; an interrupted call leaves it, and the same call
- * goes on with it.
+ * The same options give the same bytes. Works in DESTINATION.partial, which becomes DESTINATION
+ * when everything is written, read back and found equal; a call that fails or is stopped leaves it,
+ * and the same call goes on with it.
  *
  * @param destination  UTF-8 path of the folder to make; its parent must exist, itself not.
  * @param options      NULL for defaults.

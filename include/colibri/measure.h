@@ -26,7 +26,7 @@ extern "C" {
 typedef struct colibri_measure_options {
   uint32_t struct_size;   /**< set by colibri_measure_options_init() */
   uint32_t n_threads;     /**< 1..1024. Default 1 */
-  const char *kernel_set; /**< as in colibri_model_options */
+  const char *kernel_set; /**< as in colibri_model_options; not kept past the call */
   int32_t matrix;         /**< COLIBRI_MATRIX_* */
   uint32_t columns;       /**< outputs of one matrix, 1..1048576. Default 2048 */
   uint32_t depth;         /**< inputs of one matrix, 1..1048576. Default 6144 */
@@ -46,7 +46,7 @@ typedef struct colibri_measure_options {
  */
 COLIBRI_API void colibri_measure_options_init(colibri_measure_options *options, size_t struct_size);
 
-/** What bounds the kernels. */
+/** What bounds the kernels. Every figure is the best of min_runs measurements. */
 typedef struct colibri_machine_figures {
   uint32_t struct_size; /**< set by the caller */
   uint32_t n_threads;   /**< at work at once; the machine may give fewer than asked */
@@ -61,8 +61,8 @@ typedef struct colibri_machine_figures {
 /** One number of rows. */
 typedef struct colibri_kernel_figures {
   uint32_t struct_size; /**< set by the library: elements of an array are of the size given */
-  uint32_t n_rows;
-  double seconds;       /**< one matrix, all threads */
+  uint32_t n_rows;      /**< that share one reading of the matrix, as in `rows` */
+  double seconds;       /**< one matrix, all threads together; the least of all runs */
   double gbps;          /**< 1e9 bytes of weights and scales per second */
   double gmacs;         /**< 1e9 multiply-adds per second */
   double relative_time; /**< seconds over those of the first number of rows */
