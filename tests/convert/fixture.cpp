@@ -15,22 +15,6 @@
 
 namespace colibri::test {
 
-void expect_failure(StatusCode code, std::initializer_list<std::string_view> parts,
-                    const std::function<void()> &body) {
-  try {
-    body();
-  } catch (const Error &error) {
-    INFO("message: " << error.what());
-    CHECK(static_cast<int>(error.status().code()) == static_cast<int>(code));
-    for (const std::string_view part : parts) {
-      INFO("wanted: " << part);
-      CHECK(std::string_view(error.what()).find(part) != std::string_view::npos);
-    }
-    return;
-  }
-  FAIL("nothing was refused");
-}
-
 WeightLayout int4_layout(uint32_t columns, uint32_t depth, uint32_t group) {
   WeightLayout layout;
   layout.format = WeightFormat::kInt4;

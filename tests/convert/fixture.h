@@ -7,20 +7,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
 #include "lib/convert/packed_writer.h"
+#include "tests/support/expect_failure.h"
 
 namespace colibri::test {
-
-// Runs `body`, which must throw Error with this code; each of `parts` must occur in its message.
-void expect_failure(StatusCode code, std::initializer_list<std::string_view> parts,
-                    const std::function<void()> &body);
 
 WeightLayout int4_layout(uint32_t columns, uint32_t depth, uint32_t group);
 WeightLayout int8_layout(uint32_t columns, uint32_t depth, uint32_t group);

@@ -77,22 +77,6 @@ std::string shard_name(int shard, int n_shards) {
 
 }  // namespace
 
-void expect_failure(StatusCode code, std::initializer_list<std::string_view> parts,
-                    const std::function<void()> &body) {
-  try {
-    body();
-  } catch (const Error &error) {
-    INFO("message: " << error.what());
-    CHECK(static_cast<int>(error.status().code()) == static_cast<int>(code));
-    for (const std::string_view part : parts) {
-      INFO("wanted: " << part);
-      CHECK(std::string_view(error.what()).find(part) != std::string_view::npos);
-    }
-    return;
-  }
-  FAIL("nothing was refused");
-}
-
 TempFolder::TempFolder(const std::string &suffix) {
   std::string pattern = std::filesystem::temp_directory_path().string() + "/colibri-test-XXXXXX";
   REQUIRE(::mkdtemp(pattern.data()) != nullptr);

@@ -7,8 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,13 +14,9 @@
 #include <vector>
 
 #include "lib/base/file.h"
-#include "lib/base/status.h"
+#include "tests/support/expect_failure.h"
 
 namespace colibri::test {
-
-// Runs `body`, which must throw Error with this code; each of `parts` must occur in its message.
-void expect_failure(StatusCode code, std::initializer_list<std::string_view> parts,
-                    const std::function<void()> &body);
 
 // A fresh folder that disappears at the end of the test.
 class TempFolder {
