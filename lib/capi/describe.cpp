@@ -5,20 +5,13 @@
 #include "lib/capi/describe.h"
 
 #include <charconv>
-#include <cinttypes>
-#include <cstdio>
 
 #include "colibri/version.h"
+#include "lib/base/hex_text.h"
 #include "lib/snapshot/json.h"
 
 namespace colibri {
 namespace {
-
-std::string hex_digits(uint64_t number) {
-  char text[17];
-  std::snprintf(text, sizeof(text), "%016" PRIx64, number);
-  return text;
-}
 
 // The double whose shortest text is that of the float: 1e-06, not 9.999999974752427e-07.
 double as_written(float number) noexcept {
@@ -74,7 +67,7 @@ void write_texts(const char *key, const Texts &texts, JsonWriter &json) {
 void write_snapshot(const Snapshot &snapshot, JsonWriter &json) {
   json.begin_object();
   json.key("model_type").value(snapshot.config().model_type);
-  json.key("identity").value(hex_digits(snapshot.index().identity_hash()));
+  json.key("identity").value(hex_text(snapshot.index().identity_hash()));
   json.key("layers").value(snapshot.config().n_layers);
   json.key("config").value(snapshot.config_document().root());
   write_formats(snapshot, json);

@@ -21,27 +21,6 @@ namespace {
 constexpr const char *kIntegerCase = "glm_moe_dsa-int4g64";
 constexpr const char *kFloatCase = "glm_moe_dsa-sparse";
 
-// A place for results that does not exist yet; it and what lies beside it are removed in the end.
-class Place {
- public:
-  Place() {
-    std::string pattern = (fs::temp_directory_path() / "colibri_convert_XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    folder_ = pattern;
-  }
-  ~Place() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  Place(const Place &) = delete;
-  Place &operator=(const Place &) = delete;
-
-  std::string path(const std::string &name = "packed") const { return (folder_ / name).string(); }
-
- private:
-  fs::path folder_;
-};
-
 colibri_convert_options quick_options() {
   colibri_convert_options options;
   colibri_convert_options_init(&options, sizeof options);
@@ -102,7 +81,7 @@ int32_t watch(void *user, uint64_t done_bytes, uint64_t total_bytes) {
 }  // namespace
 
 TEST_CASE("conversion refuses what is NULL and every option outside its range, by name") {
-  const Place place;
+  const ResultFolder place;
   const std::string source = golden_model(kIntegerCase);
   CHECK(colibri_convert(nullptr, "x", nullptr, nullptr, nullptr) == COLIBRI_E_ARGUMENT);
   CHECK(colibri_convert(source.c_str(), nullptr, nullptr, nullptr, nullptr) == COLIBRI_E_ARGUMENT);
@@ -134,7 +113,7 @@ TEST_CASE("conversion refuses what is NULL and every option outside its range, b
 }
 
 TEST_CASE("conversion refuses sources and destinations that cannot be, by name") {
-  const Place place;
+  const ResultFolder place;
   const colibri_convert_options options = quick_options();
   const std::string source = golden_model(kIntegerCase);
   CHECK(convert(place.path("absent"), place.path(), options) == COLIBRI_E_NOT_FOUND);
@@ -151,7 +130,7 @@ TEST_CASE("conversion refuses sources and destinations that cannot be, by name")
 }
 
 TEST_CASE("a packed model of integers says what its source says") {
-  const Place place;
+  const ResultFolder place;
   const std::string source = golden_model(kIntegerCase);
   colibri_convert_report report = make_report();
   REQUIRE(convert(source, place.path(), quick_options(), &report) == COLIBRI_OK);
@@ -175,7 +154,7 @@ TEST_CASE("a packed model of integers says what its source says") {
 }
 
 TEST_CASE("defaults quantise a float model, and the report may be left out") {
-  const Place place;
+  const ResultFolder place;
   const std::string source = golden_model(kFloatCase);
   colibri_convert_report report = make_report();
   REQUIRE(convert(source, place.path("a"), quick_options(), &report) == COLIBRI_OK);
@@ -190,7 +169,7 @@ TEST_CASE("defaults quantise a float model, and the report may be left out") {
 }
 
 TEST_CASE("progress never falls and counts every byte twice") {
-  const Place place;
+  const ResultFolder place;
   Watch seen;
   colibri_convert_options options = quick_options();
   options.progress = watch;
@@ -204,7 +183,7 @@ TEST_CASE("progress never falls and counts every byte twice") {
 }
 
 TEST_CASE("a stopped conversion goes on where it was and gives the same bytes") {
-  const Place place;
+  const ResultFolder place;
   const std::string source = golden_model(kFloatCase);
   Watch whole;
   colibri_convert_options options = quick_options();
@@ -241,7 +220,7 @@ TEST_CASE("a stopped conversion goes on where it was and gives the same bytes") 
 }
 
 TEST_CASE("verification finds what has changed, and names it") {
-  const Place place;
+  const ResultFolder place;
   REQUIRE(convert(golden_model(kIntegerCase), place.path(), quick_options()) == COLIBRI_OK);
   colibri_verify_report report;
   REQUIRE(verify(place.path(), &report) == COLIBRI_OK);
@@ -267,7 +246,7 @@ TEST_CASE("verification finds what has changed, and names it") {
 }
 
 TEST_CASE("verification refuses what carries no checksums, and can be stopped") {
-  const Place place;
+  const ResultFolder place;
   colibri_verify_report report;
   CHECK(verify(golden_model(kIntegerCase), &report) == COLIBRI_E_UNSUPPORTED);
   CHECK(verify(place.path("absent"), &report) == COLIBRI_E_NOT_FOUND);
@@ -291,7 +270,7 @@ TEST_CASE("verification refuses what carries no checksums, and can be stopped") 
 }
 
 TEST_CASE("of two conversions to one place exactly one succeeds, and two threads verify it") {
-  const Place place;
+  const ResultFolder place;
   const std::string source = golden_model(kIntegerCase);
   for (int round = 0; round < 5; ++round) {
     const std::string path = place.path(std::to_string(round));

@@ -20,28 +20,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A folder for results that is removed in the end.
-class Place {
- public:
-  Place() {
-    std::string pattern = (fs::temp_directory_path() / "colibri_synthesis_XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    folder_ = pattern;
-  }
-  ~Place() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  Place(const Place &) = delete;
-  Place &operator=(const Place &) = delete;
-
-  std::string path(const std::string &name = "model") const { return (folder_ / name).string(); }
-  bool is_empty() const { return fs::is_empty(folder_); }
-
- private:
-  fs::path folder_;
-};
-
 colibri_synthesis_options tiny_options() {
   colibri_synthesis_options options;
   colibri_synthesis_options_init(&options, sizeof options);
@@ -73,7 +51,7 @@ int32_t stop_at_once(void *user, uint64_t, uint64_t total_bytes) {
 }  // namespace
 
 TEST_CASE("synthesis refuses what is NULL and every option outside its range, by name") {
-  const Place place;
+  const ResultFolder place;
   CHECK(colibri_snapshot_synthesise(nullptr, nullptr, nullptr) == COLIBRI_E_ARGUMENT);
   CHECK(synthesise("", tiny_options()) == COLIBRI_E_ARGUMENT);
   colibri_synthesis_options_init(nullptr, 64);
@@ -102,7 +80,7 @@ TEST_CASE("synthesis refuses what is NULL and every option outside its range, by
 }
 
 TEST_CASE("a synthesised snapshot opens, is sound, and decodes in circles") {
-  const Place place;
+  const ResultFolder place;
   REQUIRE(synthesise(place.path(), tiny_options()) == COLIBRI_OK);
   colibri_verify_report report{};
   report.struct_size = sizeof report;
@@ -121,7 +99,7 @@ TEST_CASE("a synthesised snapshot opens, is sound, and decodes in circles") {
 }
 
 TEST_CASE("fields that are 0 are as the defaults that the header states") {
-  const Place place;
+  const ResultFolder place;
   colibri_synthesis_options options;
   colibri_synthesis_options_init(&options, sizeof options);
   options.shape = "colibri-tiny";
@@ -139,7 +117,7 @@ TEST_CASE("fields that are 0 are as the defaults that the header states") {
 }
 
 TEST_CASE("a stopped synthesis makes nothing, and the same call goes on with it") {
-  const Place place;
+  const ResultFolder place;
   uint64_t total_bytes = 0;
   colibri_synthesis_options options = tiny_options();
   options.progress = stop_at_once;
@@ -156,7 +134,7 @@ TEST_CASE("a stopped synthesis makes nothing, and the same call goes on with it"
 }
 
 TEST_CASE("the default shape is a large one") {
-  const Place place;
+  const ResultFolder place;
   uint64_t total_bytes = 0;
   colibri_synthesis_options options;
   colibri_synthesis_options_init(&options, sizeof options);
@@ -173,7 +151,7 @@ TEST_CASE("the default shape is a large one") {
 }
 
 TEST_CASE("of two syntheses to one place exactly one succeeds") {
-  const Place place;
+  const ResultFolder place;
   for (int round = 0; round < 5; ++round) {
     const std::string path = place.path(std::to_string(round));
     colibri_status statuses[2] = {};

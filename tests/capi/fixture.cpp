@@ -38,6 +38,17 @@ ModelCopy::~ModelCopy() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+ResultFolder::ResultFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "colibri_result_XXXXXX").string();
+  REQUIRE(mkdtemp(pattern.data()) != nullptr);
+  folder_ = pattern;
+}
+
+ResultFolder::~ResultFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
 namespace {
 
 void require_ok(colibri_status status, const colibri_error &error) {

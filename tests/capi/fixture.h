@@ -37,6 +37,22 @@ class ModelCopy {
   std::filesystem::path path_;
 };
 
+// A fresh folder for results, which is removed in the end.
+class ResultFolder {
+ public:
+  ResultFolder();
+  ~ResultFolder();
+  ResultFolder(const ResultFolder &) = delete;
+  ResultFolder &operator=(const ResultFolder &) = delete;
+
+  // Of something in it, which does not exist at first.
+  std::string path(const std::string &name = "model") const { return (folder_ / name).string(); }
+  bool is_empty() const { return std::filesystem::is_empty(folder_); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
 // Deletes with the function of the C API and requires that it succeeds.
 struct End {
   void operator()(colibri_model *model) const;
