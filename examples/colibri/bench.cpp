@@ -27,17 +27,16 @@ int run_bench(const Bench &bench) {
   BenchModel model(bench.model, options);
   const std::vector<TimedSteps> prompts = measure_prefill(model.get(), bench.prefill);
   const std::vector<TimedSteps> decoding = measure_decoding(model.get(), bench.decode);
-  const DecodeBounds bounds = model.close_and_measure_bounds();
   const double cache_gmacs = measure_cache_gmacs(model.kernel_set(), model.n_threads());
   if (!bench.wants_json) {
-    print(model.title() + "\n" + format_decoding(bench.decode, decoding, bounds) + "\n" +
+    print(model.title() + "\n" + format_decoding(bench.decode, decoding, model.n_threads()) + "\n" +
           format_prefill(bench.prefill, prompts, cache_gmacs));
     return 0;
   }
   JsonOutput json;
   json.begin_object();
   model.write_facts(&json);
-  write_decoding(bench.decode, decoding, bounds, &json);
+  write_decoding(bench.decode, decoding, model.n_threads(), &json);
   write_prefill(bench.prefill, prompts, cache_gmacs, &json);
   json.end_object();
   print(json.text() + "\n");

@@ -27,6 +27,7 @@ void add_bench_synth(CLI::App &bench, Run *run);
 struct TimedSteps {
   uint64_t n_rows = 0;
   std::vector<double> step_seconds;
+  double read_gbps = 0;  // decoding: what the same threads read before and behind the steps
   // Differences from the first step to the last; fields that are no counters are 0.
   colibri_model_stats counts = sized<colibri_model_stats>();
 
@@ -54,35 +55,23 @@ colibri_request_id submit_prompt(colibri_model *model, colibri_scheduler *schedu
                                  uint32_t n_ids, uint32_t max_tokens);
 SchedulerPtr make_scheduler(colibri_model *model, uint32_t n_slots);
 
-// Plain read bandwidth in 1e9 bytes per second: the best of several measurements with memory of
-// their own each, since one that is disturbed finds too little and would flatter what is held
-// against it. Not while a model is open: it needs 1.25 GiB, or a fifth of that where so much is not
-// free.
+// Plain read bandwidth in 1e9 bytes per second, in 256 MiB of its own beside the open model: the best
+// of several measurements, since one that is disturbed finds too little and would flatter what is
+// held against it.
 double measure_read_gbps(uint32_t n_threads);
 
-// What decoding is held against.
-struct DecodeBounds {
-  double read_gbps = 0;
-  uint32_t n_threads = 1;
-};
-
-// A model with the bandwidth that its threads find before it is opened and after it is closed.
 class BenchModel {
  public:
   BenchModel(const ModelFlags &flags, const colibri_model_options &options);
 
   colibri_model *get() const { return model_.get(); }
-  // Closes the model. The best of the two bandwidths.
-  DecodeBounds close_and_measure_bounds();
-
-  // What the model says of itself; also when it is closed.
+  // What the model says of itself.
   const std::string &title() const { return title_; }
   void write_facts(JsonOutput *json) const;
   const std::string &kernel_set() const { return kernel_set_; }
   uint32_t n_threads() const { return n_threads_; }
 
  private:
-  double read_gbps_ = 0;
   ModelPtr model_;
   std::string model_type_, kernel_set_, title_;
   uint32_t n_threads_ = 0;
@@ -97,12 +86,13 @@ struct DecodePlan {
   uint32_t n_positions() const { return n_context + n_tokens + 1; }
 };
 void add_decode_options(CLI::App &app, DecodePlan *plan);
-// One element per number of slots.
+// One element per number of slots, each with the read bandwidth of the same minute: on a shared
+// machine it changes from one to the next.
 std::vector<TimedSteps> measure_decoding(colibri_model *model, const DecodePlan &plan);
-void write_decoding(const DecodePlan &plan, std::span<const TimedSteps> results,
-                    const DecodeBounds &bounds, JsonOutput *json);
+void write_decoding(const DecodePlan &plan, std::span<const TimedSteps> results, uint32_t n_threads,
+                    JsonOutput *json);
 std::string format_decoding(const DecodePlan &plan, std::span<const TimedSteps> results,
-                            const DecodeBounds &bounds);
+                            uint32_t n_threads);
 
 struct PrefillPlan {
   std::vector<int32_t> lengths = {512};

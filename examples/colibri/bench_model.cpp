@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kLittleMemory = 256ull << 20;
+constexpr uint64_t kReadBytes = 256ull << 20;
 constexpr int kReadMeasurements = 3;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
@@ -63,17 +63,6 @@ uint32_t planned_threads(const ModelFlags &flags, const colibri_model_options &o
   auto plan = sized<colibri_plan>();
   call(colibri_model_plan, model_path(flags).c_str(), &options, &plan);
   return plan.n_threads;
-}
-
-double measure_reads_once(uint32_t n_threads) {
-  double read_gbps = 0;
-  try {
-    call(colibri_measure_read_bandwidth, n_threads, uint64_t{0}, &read_gbps);
-  } catch (const CallFailure &failure) {
-    if (failure.status() != COLIBRI_E_MEMORY) throw;
-    call(colibri_measure_read_bandwidth, n_threads, kLittleMemory, &read_gbps);
-  }
-  return read_gbps;
 }
 
 }  // namespace
@@ -156,7 +145,9 @@ double measure_read_gbps(uint32_t n_threads) {
   double best = 0;
   for (int i = 0; i < kReadMeasurements; ++i) {
     if (is_interrupted()) throw Interrupted();
-    best = std::max(best, measure_reads_once(n_threads));
+    double read_gbps = 0;
+    call(colibri_measure_read_bandwidth, n_threads, kReadBytes, &read_gbps);
+    best = std::max(best, read_gbps);
   }
   return best;
 }
@@ -164,18 +155,12 @@ double measure_read_gbps(uint32_t n_threads) {
 BenchModel::BenchModel(const ModelFlags &flags, const colibri_model_options &options)
     : n_threads_(planned_threads(flags, options)) {
   print_note("measuring takes a while; the machine should have nothing else to do");
-  read_gbps_ = measure_read_gbps(n_threads_);
   model_ = open_model(flags, options);
   const colibri_model_facts facts = read_facts(model_.get());
   model_type_ = facts.model_type;
   kernel_set_ = facts.kernel_set;
   title_ =
       model_type_ + ", kernels " + kernel_set_ + ", threads " + std::to_string(n_threads_) + "\n";
-}
-
-DecodeBounds BenchModel::close_and_measure_bounds() {
-  model_.reset();
-  return {std::max(read_gbps_, measure_read_gbps(n_threads_)), n_threads_};
 }
 
 void BenchModel::write_facts(JsonOutput *json) const {

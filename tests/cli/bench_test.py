@@ -32,7 +32,7 @@ class Bench(CommandTest):
                 entry["bytes_per_step"],
                 sum(entry[kind + "_bytes_per_step"] for kind in ("dense", "expert", "kv")),
             )
-            bound = entry["bytes_per_step"] / (1e9 * result["read_gbps"])
+            bound = entry["bytes_per_step"] / (1e9 * entry["read_gbps"])
             median = 1e-3 * entry["step_ms_p50"]
             self.assertAlmostEqual(entry["share_of_byte_bound"] / (bound / median), 1)
             # The untimed run before needed the same experts, and all of them fit.
