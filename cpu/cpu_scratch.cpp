@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes and places of the parts. Layout: worker parts, gate rows, up rows, int8 rows, scales, sums.
+// Sizes and places of the parts. Layout: worker parts, float rows, int8 rows, scales, sums.
 //
 // A shape has 32-bit numbers, so the size of one worker part and that of one row stay far below 64
 // bits. Their products with the numbers of workers and rows, and the sums of those, saturate: a
@@ -28,7 +28,8 @@ uint64_t align_up(uint64_t a, uint64_t unit) {
 uint64_t worker_bytes(const ScratchShape &shape) {
   const uint64_t attention = attention_scratch_floats(shape.key_width, shape.n_heads);
   const uint64_t route = route_scratch_floats(shape.n_experts);
-  return align_up(saturating_multiply(std::max(attention, route), sizeof(float)), kAlignment);
+  const uint64_t floats = std::max<uint64_t>({attention, route, CpuScratch::kBlockFloats});
+  return align_up(saturating_multiply(floats, sizeof(float)), kAlignment);
 }
 
 uint64_t expert_rows(const ScratchShape &shape) {
@@ -55,7 +56,7 @@ size_t attention_scratch_floats(size_t key_width, size_t n_heads) noexcept {
 
 uint64_t CpuScratch::needed_bytes(const ScratchShape &shape, uint32_t n_workers) noexcept {
   const uint64_t per_row =
-      saturating_add(saturating_multiply(padded_width(shape), 2 * sizeof(float) + sizeof(int8_t)),
+      saturating_add(saturating_multiply(padded_width(shape), sizeof(float) + sizeof(int8_t)),
                      saturating_multiply(padded_groups(shape), sizeof(float) + sizeof(int32_t)));
   return saturating_add(saturating_multiply(worker_bytes(shape), n_workers),
                         saturating_multiply(expert_rows(shape), per_row));
@@ -73,17 +74,13 @@ float *CpuScratch::worker_floats(uint32_t worker) noexcept {
   return reinterpret_cast<float *>(buffer_.data() + worker * worker_bytes_);
 }
 
-float *CpuScratch::gate_rows() noexcept {
+float *CpuScratch::intermediate_rows() noexcept {
   return reinterpret_cast<float *>(buffer_.data() + n_workers_ * worker_bytes_);
-}
-
-float *CpuScratch::up_rows() noexcept {
-  return gate_rows() + n_expert_rows_ * expert_stride_;
 }
 
 QuantisedRows CpuScratch::quantised_rows(uint32_t group) noexcept {
   QuantisedRows rows;
-  rows.q = reinterpret_cast<int8_t *>(up_rows() + n_expert_rows_ * expert_stride_);
+  rows.q = reinterpret_cast<int8_t *>(intermediate_rows() + n_expert_rows_ * expert_stride_);
   rows.scales = reinterpret_cast<float *>(rows.q + n_expert_rows_ * expert_stride_);
   rows.sums = reinterpret_cast<int32_t *>(rows.scales + n_expert_rows_ * group_stride_);
   rows.q_stride = expert_stride_;

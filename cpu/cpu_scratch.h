@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CpuScratch: the memory that operations of one engine use meanwhile. One part per worker
-// (attention, router) and the intermediate rows of the experts, which all workers share: row r * K
-// + rank belongs to that pair.
+// (attention, router, block of an expert) and the intermediate rows of the experts, which all
+// workers share: row r * K + rank belongs to that pair.
 
 #pragma once
 
@@ -18,14 +18,17 @@ class CpuScratch final : public Backend::Scratch {
   // Throws Error(kMemory).
   CpuScratch(const ScratchShape &shape, uint32_t n_workers);
 
-  // 64-byte aligned; enough for attention and for the router.
+  // Results of an expert's products that a worker holds at once: 64 KiB stay in the second-level
+  // cache of every server, and more gained nothing on Zen 4.
+  static constexpr size_t kBlockFloats = 16384;
+
+  // 64-byte aligned; enough for attention and for the router, and at least kBlockFloats.
   float *worker_floats(uint32_t worker) noexcept;
 
-  // [R * K][expert_stride()], as the next three.
-  float *gate_rows() noexcept;
-  float *up_rows() noexcept;
+  // [R * K][expert_stride()]: the intermediate of the experts whose down matrix takes floats.
+  float *intermediate_rows() noexcept;
   size_t expert_stride() const noexcept { return expert_stride_; }
-  // The same rows quantised; `group` is set by the caller.
+  // The same rows quantised, for the others; `group` is set by the caller.
   QuantisedRows quantised_rows(uint32_t group) noexcept;
 
  private:

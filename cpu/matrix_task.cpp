@@ -61,6 +61,18 @@ FloatGemmArgs float_gemm_args(const MatrixTask &task, size_t first_panel, size_t
   };
 }
 
+// Makes the first of the panels the first of the matrix.
+template <typename Args>
+Args start_at_first_panel(Args args) {
+  args.weights.values += args.first_panel * args.weights.panel_bytes;
+  if (args.weights.scales != nullptr) {
+    args.weights.scales += args.first_panel * args.weights.scale_panel_bytes;
+  }
+  args.n_columns -= args.first_panel * kPanelColumns;
+  args.first_panel = 0;
+  return args;
+}
+
 // Order of KernelSet::float_gemm.
 static_assert(static_cast<size_t>(WeightFormat::kF32) == 0);
 static_assert(static_cast<size_t>(WeightFormat::kBF16) == 1);
@@ -72,6 +84,22 @@ static_assert(std::extent_v<decltype(KernelSet::float_gemm)> == 6);
 
 // Kernels work on several panels at once if there are few rows.
 constexpr size_t kPreferredPanels = 8;
+
+// `place` turns the arguments of the kernel into those it is called with.
+template <typename Place>
+void multiply(const KernelSet &kernels, const MatrixTask &task, size_t first_panel, size_t n_panels,
+              Place &&place) {
+  const WeightLayout &layout = task.matrix.layout;
+  if (first_panel >= layout.n_panels() || task.input.n_rows == 0) return;
+  const size_t n = std::min(n_panels, layout.n_panels() - first_panel);
+  if (task.uses_integers) {
+    const IntGemmArgs args = place(int_gemm_args(task, first_panel, n));
+    (layout.format == WeightFormat::kInt4 ? kernels.int4_gemm : kernels.int8_gemm)(args);
+    return;
+  }
+  const FloatGemmArgs args = place(float_gemm_args(task, first_panel, n));
+  kernels.float_gemm[static_cast<size_t>(layout.format)](args);
+}
 
 }  // namespace
 
@@ -90,15 +118,13 @@ size_t panels_per_block(const WeightLayout &layout, uint32_t n_rows, uint64_t wo
 
 void multiply_panels(const KernelSet &kernels, const MatrixTask &task, size_t first_panel,
                      size_t n_panels) noexcept {
-  const WeightLayout &layout = task.matrix.layout;
-  if (first_panel >= layout.n_panels() || task.input.n_rows == 0) return;
-  const size_t n = std::min(n_panels, layout.n_panels() - first_panel);
-  if (task.uses_integers) {
-    const IntGemmArgs args = int_gemm_args(task, first_panel, n);
-    (layout.format == WeightFormat::kInt4 ? kernels.int4_gemm : kernels.int8_gemm)(args);
-    return;
-  }
-  kernels.float_gemm[static_cast<size_t>(layout.format)](float_gemm_args(task, first_panel, n));
+  multiply(kernels, task, first_panel, n_panels, [](const auto &args) { return args; });
+}
+
+void multiply_block(const KernelSet &kernels, const MatrixTask &task, size_t first_panel,
+                    size_t n_panels) noexcept {
+  multiply(kernels, task, first_panel, n_panels,
+           [](const auto &args) { return start_at_first_panel(args); });
 }
 
 }  // namespace colibri::cpu

@@ -34,4 +34,8 @@ size_t panels_per_block(const WeightLayout &layout, uint32_t n_rows, uint64_t wo
 void multiply_panels(const KernelSet &kernels, const MatrixTask &task, size_t first_panel,
                      size_t n_panels) noexcept;
 
+// As multiply_panels(), but the rows of y begin with the first of these panels.
+void multiply_block(const KernelSet &kernels, const MatrixTask &task, size_t first_panel,
+                    size_t n_panels) noexcept;
+
 }  // namespace colibri::cpu

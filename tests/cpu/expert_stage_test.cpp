@@ -126,6 +126,27 @@ void check_experts(WeightFormat format, size_t group, bool has_row_scale, bool u
   }
 }
 
+// So many rows that neither all rows nor all columns of an expert fit into a worker's block.
+void check_many_rows(WeightFormat format, size_t group, bool uses_integers) {
+  CAPTURE(weight_format_name(format), group, uses_integers);
+  const size_t n_rows = 700;
+  Layer layer(format, group, false, n_rows);
+  ScratchShape shape = scratch_shape();
+  shape.max_rows = n_rows;
+  const Floats all = run_everywhere([&](Backend &backend, Backend::Scratch &) {
+    const auto scratch = backend.make_scratch(shape);
+    return layer.run(backend, *scratch, uses_integers, 0, n_rows);
+  });
+  const size_t row_floats = Layer::kTopK * Layer::kWidth;
+  for (const size_t row : {0, 255, 256, 511, 512, 699}) {
+    for (size_t rank = 0; rank < Layer::kTopK; ++rank) {
+      const Floats single = run_one_expert(layer, row, rank, uses_integers);
+      REQUIRE(
+          are_same(single.data(), &all[row * row_floats + rank * Layer::kWidth], Layer::kWidth));
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("experts equal single operations, with any threads and any rows beside them") {
@@ -135,4 +156,11 @@ TEST_CASE("experts equal single operations, with any threads and any rows beside
   check_experts(WeightFormat::kInt4, 32, false, false);
   check_experts(WeightFormat::kBF16, 0, false, false);
   check_experts(WeightFormat::kFp8, 128, false, false);
+}
+
+TEST_CASE("experts with many rows are computed in parts, and equal single operations") {
+  check_many_rows(WeightFormat::kInt4, 64, true);
+  check_many_rows(WeightFormat::kInt4, 256, true);
+  check_many_rows(WeightFormat::kInt8, 48, true);
+  check_many_rows(WeightFormat::kBF16, 0, false);
 }
