@@ -27,7 +27,8 @@ void add_bench_synth(CLI::App &bench, Run *run);
 struct TimedSteps {
   uint64_t n_rows = 0;
   std::vector<double> step_seconds;
-  double read_gbps = 0;  // decoding: what the same threads read before and behind the steps
+  // Decoding: what the same threads read before and behind the steps, the median as of the steps.
+  double read_gbps = 0;
   // Differences from the first step to the last; fields that are no counters are 0.
   colibri_model_stats counts = sized<colibri_model_stats>();
 
@@ -55,10 +56,9 @@ colibri_request_id submit_prompt(colibri_model *model, colibri_scheduler *schedu
                                  uint32_t n_ids, uint32_t max_tokens);
 SchedulerPtr make_scheduler(colibri_model *model, uint32_t n_slots);
 
-// Plain read bandwidth in 1e9 bytes per second, in 256 MiB of its own beside the open model: the best
-// of several measurements, since one that is disturbed finds too little and would flatter what is
-// held against it.
-double measure_read_gbps(uint32_t n_threads);
+// Adds several measurements of plain read bandwidth in 1e9 bytes per second, in 256 MiB of its own
+// beside the open model.
+void add_read_gbps(uint32_t n_threads, std::vector<double> *measurements);
 
 class BenchModel {
  public:

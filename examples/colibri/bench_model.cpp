@@ -141,15 +141,13 @@ SchedulerPtr make_scheduler(colibri_model *model, uint32_t n_slots) {
   return SchedulerPtr(created);
 }
 
-double measure_read_gbps(uint32_t n_threads) {
-  double best = 0;
+void add_read_gbps(uint32_t n_threads, std::vector<double> *measurements) {
   for (int i = 0; i < kReadMeasurements; ++i) {
     if (is_interrupted()) throw Interrupted();
     double read_gbps = 0;
     call(colibri_measure_read_bandwidth, n_threads, kReadBytes, &read_gbps);
-    best = std::max(best, read_gbps);
+    measurements->push_back(read_gbps);
   }
-  return best;
 }
 
 BenchModel::BenchModel(const ModelFlags &flags, const colibri_model_options &options)
