@@ -13,6 +13,7 @@
 #include "lib/convert/head_packer.h"
 #include "lib/convert/matrix_packer.h"
 #include "lib/convert/packed_writer.h"
+#include "lib/convert/partial_folder.h"
 #include "lib/convert/plain_writer.h"
 #include "lib/convert/source_state.h"
 #include "lib/snapshot/printable.h"
@@ -123,6 +124,7 @@ ConversionReport convert_snapshot(const std::string &source, const std::string &
   check_options(options);
   const Snapshot snapshot = Snapshot::open(source);
   require_outside(destination, snapshot.directory());
+  require_outside(partial_directory(destination), snapshot.directory());  // it may be a link
   ConversionPlan plan = plan_conversion(snapshot, options);
   plan.output.destination = destination;
   const uint64_t state = read_source_state(snapshot.index());

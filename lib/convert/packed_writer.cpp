@@ -76,7 +76,6 @@ struct PackedWriter::Impl {
   void require_no_damage(const std::vector<size_t> &damaged);
   void write_headers();
   void write_side_files();
-  void give_name();
 
   PackedWriterPlan plan;
   std::vector<ShardPlan> shards;
@@ -258,21 +257,6 @@ void PackedWriter::Impl::write_side_files() {
   }
 }
 
-// The journal is gone when the folder is renamed. If that fails it is written once more, so that
-// the work is not lost.
-void PackedWriter::Impl::give_name() {
-  folder.require_free_name();
-  try {
-    folder.publish();
-  } catch (const Error &) {
-    if (!directory_exists(folder.path())) throw;
-    std::vector<FinishedTensor> all;
-    for (size_t i = 0; i < checksums.size(); ++i) all.push_back({i, *checksums[i]});
-    ConversionJournal(folder.journal_path(), binding, all.size()).record(all);
-    throw;
-  }
-}
-
 PackedWriter::PackedWriter(PackedWriterPlan plan, bool resumes)
     : impl_(std::make_unique<Impl>(std::move(plan), resumes)) {}
 
@@ -343,7 +327,7 @@ void PackedWriter::publish(const std::function<bool(uint64_t, uint64_t)> &progre
   impl_->write_headers();
   impl_->write_side_files();
   TensorIndex::open(impl_->folder.path());
-  impl_->give_name();
+  impl_->folder.publish();
   impl_->is_published = true;
 }
 

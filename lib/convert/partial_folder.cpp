@@ -89,11 +89,14 @@ void PartialFolder::require_free_name() const {
               destination_.c_str());
 }
 
+// Journal and lock go last: without the lock another conversion could begin to write in the folder
+// just before it gets its name, and without the journal all work would be lost if it got none.
 void PartialFolder::publish() {
-  remove_file(journal_path());
-  remove_file(join_path(path_, kLockName));
   sync_directory(path_);
   rename_new(path_, destination_);
+  remove_file(join_path(destination_, kJournalName));
+  remove_file(join_path(destination_, kLockName));
+  sync_directory(destination_);
   sync_directory(parent_directory(destination_));
 }
 

@@ -32,7 +32,8 @@ class PartialFolder {
 
   // Throws Error(kArgument) if the destination exists.
   void require_free_name() const;
-  // Removes journal and lock and gives the folder its name, all of it to survive a loss of power.
+  // Gives the folder its name and removes journal and lock, all of it to survive a loss of power.
+  // Until the folder has its name nobody else can take it up.
   void publish();
 
  private:

@@ -393,6 +393,11 @@ TEST_CASE(
                  [&] { convert_snapshot(folders.result(), folders.result("again"), {}); });
   expect_failure(StatusCode::kArgument, {"lies in the source folder"},
                  [&] { convert_snapshot(folders.source(), folders.source() + "/packed", {}); });
+  fs::create_directory_symlink(folders.source(), folders.result("link") + ".partial");
+  ConversionOptions resume;
+  resume.resumes = true;
+  expect_failure(StatusCode::kArgument, {"link.partial", "lies in the source folder"},
+                 [&] { convert_snapshot(folders.source(), folders.result("link"), resume); });
   expect_failure(StatusCode::kArgument, {"exists already"},
                  [&] { convert_snapshot(folders.source(), folders.result(), {}); });
   expect_failure(StatusCode::kIo, {"/proc"},

@@ -111,4 +111,18 @@ TEST_CASE("publishing replaces nothing") {
   CHECK(read_folder(path).empty());
 }
 
+TEST_CASE("a folder that could not get its name is still locked and has its journal") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/out";
+  PartialFolder partial(path, false, 0);
+  folder.write("out.partial/conversion.journal", "x");
+  std::filesystem::create_directory(path);
+  expect_failure(StatusCode::kArgument, {path}, [&] { partial.publish(); });
+  std::filesystem::remove(path);
+  expect_failure(StatusCode::kBusy, {"out.partial"}, [&] { PartialFolder(path, true, 0); });
+  CHECK(read_folder(path + ".partial").at("conversion.journal") == "x");
+  partial.publish();
+  CHECK(read_folder(path).empty());
+}
+
 }  // namespace colibri::test
