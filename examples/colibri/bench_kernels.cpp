@@ -135,8 +135,9 @@ std::string make_table(const Kernels &kernels, const Figures &figures) {
 
 int run_kernels(const Kernels &kernels) {
   print_note("measuring takes some seconds; the machine should have nothing else to do");
-  const Figures figures = measure(kernels);
+  end_on_interrupt();  // with many rows it takes minutes
   if (is_interrupted()) return kExitInterrupted;
+  const Figures figures = measure(kernels);
   print(kernels.wants_json ? make_json(kernels, figures) : make_table(kernels, figures));
   return 0;
 }

@@ -20,6 +20,10 @@ extern "C" void remember_interrupt(int) {
   interrupt_flag = 1;
 }
 
+extern "C" void end_process(int) {
+  _exit(kExitInterrupted);
+}
+
 }  // namespace
 
 bool is_stdin_terminal() noexcept {
@@ -48,6 +52,13 @@ bool is_interrupted() noexcept {
 void reset_interrupt() noexcept {
   interrupt_flag = 0;
   catch_interrupts();
+}
+
+void end_on_interrupt() noexcept {
+  struct sigaction action = {};
+  action.sa_handler = end_process;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
 }
 
 ProgressLine::ProgressLine()

@@ -27,6 +27,10 @@ void reset_interrupt() noexcept;
 // Exit code after Ctrl-C, as shells expect it.
 constexpr int kExitInterrupted = 130;
 
+// From now on Ctrl-C ends the process at once, with that code: for long calls that look at no flag
+// and leave nothing behind.
+void end_on_interrupt() noexcept;
+
 // A line that is drawn over and over, at most ten times a second and not before 0.3 s have passed;
 // gone at the end.
 class ProgressLine {

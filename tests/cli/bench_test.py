@@ -3,11 +3,14 @@
 # colibri bench: the form of its output, and that its figures fit each other. Speed itself is never
 # asserted.
 
+import os
+import pty
 import signal
+import subprocess
 import time
 import unittest
 
-from command import TINY_PACKED, CommandTest, start
+from command import COMMAND, TINY_PACKED, CommandTest, start
 
 # Of the demonstration model: layers with experts, experts of a token in each.
 MOE_LAYERS = 7
@@ -174,6 +177,18 @@ class BenchSynth(CommandTest):
 
 
 class BenchKernels(CommandTest):
+    def test_an_interrupt_ends_it_at_once(self):
+        reader, writer = pty.openpty()
+        process = subprocess.Popen(
+            [COMMAND, "bench", "kernels", "--runs", "1000"], stdout=subprocess.PIPE, stderr=writer
+        )
+        os.close(writer)
+        self.assertIn(b"measuring takes", os.read(reader, 4096))
+        process.send_signal(signal.SIGINT)
+        output = process.communicate(timeout=20)
+        os.close(reader)
+        self.assertEqual((process.returncode, output), (130, (b"", None)))
+
     def run_kernels(self, *arguments):
         return self.run_json("bench", "kernels", "--runs", "1", "--memory", "2M", *arguments, "--json")
 
