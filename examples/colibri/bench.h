@@ -27,8 +27,10 @@ void add_bench_synth(CLI::App &bench, Run *run);
 struct TimedSteps {
   uint64_t n_rows = 0;
   std::vector<double> step_seconds;
-  // Decoding: what the same threads read before and behind the steps, the median as of the steps.
+  // Decoding: what the same threads read between the steps, the median, and the median over groups
+  // of steps of how near the group came to it.
   double read_gbps = 0;
+  double share_of_byte_bound = 0;
   // Differences from the first step to the last; fields that are no counters are 0.
   colibri_model_stats counts = sized<colibri_model_stats>();
 
@@ -56,9 +58,8 @@ colibri_request_id submit_prompt(colibri_model *model, colibri_scheduler *schedu
                                  uint32_t n_ids, uint32_t max_tokens);
 SchedulerPtr make_scheduler(colibri_model *model, uint32_t n_slots);
 
-// Adds several measurements of plain read bandwidth in 1e9 bytes per second, in 256 MiB of its own
-// beside the open model.
-void add_read_gbps(uint32_t n_threads, std::vector<double> *measurements);
+// Plain read bandwidth in 1e9 bytes per second, in 256 MiB of its own beside the open model.
+double measure_read_gbps(uint32_t n_threads);
 
 class BenchModel {
  public:
@@ -86,8 +87,7 @@ struct DecodePlan {
   uint32_t n_positions() const { return n_context + n_tokens + 1; }
 };
 void add_decode_options(CLI::App &app, DecodePlan *plan);
-// One element per number of slots, each with the read bandwidth of the same minute: on a shared
-// machine it changes from one to the next.
+// One element per number of slots.
 std::vector<TimedSteps> measure_decoding(colibri_model *model, const DecodePlan &plan);
 void write_decoding(const DecodePlan &plan, std::span<const TimedSteps> results, uint32_t n_threads,
                     JsonOutput *json);

@@ -7,10 +7,9 @@
 // that every timed step has a row of each and nothing else. The same is done once before without
 // the clock: what experts the timed steps still read from files is because they do not all fit.
 //
-// Tokens per second are those of all steps. The byte bound holds the median step against the median
-// of the read bandwidth just before and behind the steps: of a few dozen steps one that another
-// program disturbs would move the mean by several percent, and the bandwidth of a shared machine
-// may double from one second to the next.
+// Tokens per second are those of all steps. The byte bound is told by groups of eight steps, each
+// against the read bandwidth just before and behind it: that of a shared machine may double from
+// one second to the next, and one step that another program disturbs would move a mean.
 
 #include <algorithm>
 #include <cstdio>
@@ -22,6 +21,9 @@
 
 namespace colibri::command {
 namespace {
+
+constexpr size_t kGroupSteps = 8;
+constexpr double kSteadyRatio = 1.15;
 
 struct Decode {
   ModelFlags model;
@@ -47,8 +49,15 @@ colibri_request_id fill_slot(colibri_model *model, colibri_scheduler *scheduler,
   return request;
 }
 
+// The read bandwidth between two steps.
+struct ReadPoint {
+  size_t n_steps;  // before it
+  double gbps;
+};
+
+// Notes the read bandwidth before, between groups of steps, and behind them, unless `reads` is NULL.
 TimedSteps decode_once(colibri_model *model, colibri_scheduler *scheduler, uint32_t n_slots,
-                       const DecodePlan &plan) {
+                       const DecodePlan &plan, std::vector<ReadPoint> *reads) {
   std::vector<colibri_request_id> requests;
   for (uint32_t slot = 0; slot < n_slots; ++slot) {
     requests.push_back(fill_slot(model, scheduler, slot, plan));
@@ -56,15 +65,40 @@ TimedSteps decode_once(colibri_model *model, colibri_scheduler *scheduler, uint3
   for (const colibri_request_id request : requests) {
     call(colibri_scheduler_resume, scheduler, request);
   }
+  const uint32_t n_threads = read_facts(model).n_threads;
   TimedSteps steps;
-  while (run_step(model, scheduler, &steps).n_active > 0) {
-  }
+  const auto measure = [&] { reads->push_back({steps.n_steps(), measure_read_gbps(n_threads)}); };
+  do {
+    if (reads != nullptr && steps.n_steps() % kGroupSteps == 0) measure();
+  } while (run_step(model, scheduler, &steps).n_active > 0);
+  if (reads != nullptr) measure();
   return steps;
 }
 
-double share_of_byte_bound(const TimedSteps &steps) {
-  const double bound_seconds = steps.bytes_per_step() / (steps.read_gbps * 1e9);
-  return steps.n_steps() > 0 ? bound_seconds / steps.step_percentile(0.5) : 0;
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Each group of steps is held against the reads on either side of it. Where those differ much the
+// machine changed meanwhile and the group says nothing; if that is so everywhere, all count.
+void hold_against_reads(std::span<const ReadPoint> reads, TimedSteps *steps) {
+  std::vector<double> gbps, all_shares, steady_shares;
+  for (const ReadPoint &read : reads) gbps.push_back(read.gbps);
+  for (size_t i = 0; i + 1 < reads.size(); ++i) {
+    const auto first = steps->step_seconds.begin();
+    const std::vector<double> group(first + static_cast<ptrdiff_t>(reads[i].n_steps),
+                                    first + static_cast<ptrdiff_t>(reads[i + 1].n_steps));
+    if (group.empty()) continue;
+    const auto [least, most] = std::minmax(reads[i].gbps, reads[i + 1].gbps);
+    const double bound_seconds = steps->bytes_per_step() / ((least + most) / 2 * 1e9);
+    const double share = bound_seconds / median(group);
+    all_shares.push_back(share);
+    if (most < kSteadyRatio * least) steady_shares.push_back(share);
+  }
+  steps->read_gbps = median(gbps);
+  steps->share_of_byte_bound = median(steady_shares.empty() ? all_shares : steady_shares);
 }
 
 double ratio_to_first(std::span<const TimedSteps> results, size_t i) {
@@ -87,7 +121,7 @@ void write_result(const TimedSteps &steps, uint32_t n_threads, JsonOutput *json)
   json->member("kv_bytes_per_step", steps.per_step(counts.kv_bytes_touched));
   json->member("experts_per_step", steps.per_step(counts.n_experts_touched));
   json->member("read_gbps", steps.read_gbps);
-  json->member("share_of_byte_bound", share_of_byte_bound(steps));
+  json->member("share_of_byte_bound", steps.share_of_byte_bound);
   json->member("region_share", steps.region_share());
   json->member("busy_share", steps.busy_share(n_threads));
   json->member("tokens", steps.n_rows).member("steps", steps.n_steps());
@@ -137,20 +171,16 @@ void add_decode_options(CLI::App &app, DecodePlan *plan) {
 }
 
 std::vector<TimedSteps> measure_decoding(colibri_model *model, const DecodePlan &plan) {
-  const uint32_t n_threads = read_facts(model).n_threads;
   ProgressLine line;
   std::vector<TimedSteps> results;
   for (const int32_t number : plan.slots) {
     line.show("decoding with " + std::to_string(number) + " slots");
     const auto n_slots = static_cast<uint32_t>(number);
     const SchedulerPtr scheduler = make_scheduler(model, n_slots);
-    decode_once(model, scheduler.get(), n_slots, plan);
-    std::vector<double> read_gbps;
-    add_read_gbps(n_threads, &read_gbps);
-    results.push_back(decode_once(model, scheduler.get(), n_slots, plan));
-    add_read_gbps(n_threads, &read_gbps);
-    std::sort(read_gbps.begin(), read_gbps.end());
-    results.back().read_gbps = read_gbps[read_gbps.size() / 2];
+    decode_once(model, scheduler.get(), n_slots, plan, nullptr);
+    std::vector<ReadPoint> reads;
+    results.push_back(decode_once(model, scheduler.get(), n_slots, plan, &reads));
+    hold_against_reads(reads, &results.back());
   }
   line.clear();
   return results;
@@ -175,7 +205,7 @@ std::string format_decoding(const DecodePlan &plan, std::span<const TimedSteps> 
   char line[240];
   std::snprintf(line, sizeof line,
                 "decode %u tokens behind %u; plain reads %.2f GB/s; of bound: the time of reading "
-                "the bytes of a step, over ms p50\n",
+                "the bytes of a step, over the step's\n",
                 plan.n_tokens, plan.n_context, best_read_gbps(results));
   std::string table = line;
   table +=
@@ -193,7 +223,7 @@ std::string format_decoding(const DecodePlan &plan, std::span<const TimedSteps> 
         steps.per_step(steps.counts.n_experts_touched),
         per_step_bytes(steps, steps.counts.expert_bytes_touched).c_str(),
         per_step_bytes(steps, steps.counts.kv_bytes_touched).c_str(), steps.read_gbps,
-        share_of_byte_bound(steps), steps.region_share(), steps.busy_share(n_threads),
+        steps.share_of_byte_bound, steps.region_share(), steps.busy_share(n_threads),
         static_cast<unsigned long long>(steps.counts.expert_misses),
         format_bytes(steps.counts.read_bytes).c_str());
     table += line;

@@ -19,7 +19,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kReadBytes = 256ull << 20;
-constexpr int kReadMeasurements = 3;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // Ids that differ from slot to slot from the first one on.
@@ -141,13 +140,11 @@ SchedulerPtr make_scheduler(colibri_model *model, uint32_t n_slots) {
   return SchedulerPtr(created);
 }
 
-void add_read_gbps(uint32_t n_threads, std::vector<double> *measurements) {
-  for (int i = 0; i < kReadMeasurements; ++i) {
-    if (is_interrupted()) throw Interrupted();
-    double read_gbps = 0;
-    call(colibri_measure_read_bandwidth, n_threads, kReadBytes, &read_gbps);
-    measurements->push_back(read_gbps);
-  }
+double measure_read_gbps(uint32_t n_threads) {
+  if (is_interrupted()) throw Interrupted();
+  double read_gbps = 0;
+  call(colibri_measure_read_bandwidth, n_threads, kReadBytes, &read_gbps);
+  return read_gbps;
 }
 
 BenchModel::BenchModel(const ModelFlags &flags, const colibri_model_options &options)
