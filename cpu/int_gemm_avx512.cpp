@@ -109,27 +109,26 @@ struct Int4Format {
   }
 };
 
-// How a stream is read ahead by software.
+// How a stream is read ahead by software, and into which cache: locality as the compiler counts it.
+constexpr int kFirstLevel = 3;
+constexpr int kSecondLevel = 2;
 struct NoPrefetch {
   static inline void ask(const uint8_t *) {}
   static inline void ask_scales(const uint8_t *, size_t) {}
 };
-template <int kHint, size_t kBytes>
+template <int kLocality, size_t kBytes>
 struct Prefetch {
-  static inline void ask(const uint8_t *line) {
-    _mm_prefetch(reinterpret_cast<const char *>(line + kBytes), static_cast<_mm_hint>(kHint));
-  }
+  static inline void ask(const uint8_t *line) { __builtin_prefetch(line + kBytes, 0, kLocality); }
   // As many groups of 64 INT4 depths ahead as the lines are.
   static inline void ask_scales(const uint8_t *at, size_t group_bytes) {
     constexpr size_t kGroups = kBytes / 512;
-    _mm_prefetch(reinterpret_cast<const char *>(at + kGroups * group_bytes),
-                 static_cast<_mm_hint>(kHint));
+    __builtin_prefetch(at + kGroups * group_bytes, 0, kLocality);
   }
 };
 // Into the second level: what is far ahead must not push the rows out of the first.
-using PrefetchFar = Prefetch<_MM_HINT_T1, 16384>;
-using PrefetchPair = Prefetch<_MM_HINT_T1, 4096>;
-using PrefetchNear = Prefetch<_MM_HINT_T0, 4096>;
+using PrefetchFar = Prefetch<kSecondLevel, 16384>;
+using PrefetchPair = Prefetch<kSecondLevel, 4096>;
+using PrefetchNear = Prefetch<kFirstLevel, 4096>;
 
 // Rows of one tile.
 template <size_t kRows>

@@ -121,6 +121,7 @@ double RouterSimulation::repeat(const std::vector<float> &biases, double correla
 // An expert whose sigmoid passes a fixed threshold 0 with probability `level`.
 std::vector<float> RouterSimulation::biases_at(const std::vector<double> &levels) const {
   std::vector<float> biases;
+  biases.reserve(levels.size());
   const auto last = static_cast<double>(sorted_sigmoids_.size() - 1);
   for (const double level : levels) {
     biases.push_back(-sorted_sigmoids_[static_cast<size_t>((1.0 - level) * last)]);

@@ -275,7 +275,7 @@ const char *stored_format_name(StoredFormat format) noexcept {
 }
 
 std::string describe_format(const WeightSource &source) {
-  const std::string name = stored_format_name(source.format);
+  std::string name = stored_format_name(source.format);
   if (source.format != StoredFormat::kPacked) return name;
   return weight_format_name(source.packed.format) + ("-" + name);
 }
