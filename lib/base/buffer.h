@@ -35,6 +35,9 @@ class Buffer {
   // makes kHugePageBytes resident, so this is for memory that is filled from one end to the other.
   static constexpr size_t kHugePageBytes = size_t{2} << 20;
   void ask_for_huge_pages() noexcept;
+  // For memory that is filled in parts: where the system uses huge pages unasked, it holds only the
+  // pages that were touched all the same. Before anything is written.
+  void forbid_huge_pages() noexcept;
   // Gives the pages of [offset, offset + bytes) back to the system; they read as zero from then on
   // and are not resident until written again. Both numbers are multiples of kAlignment.
   void release_pages(size_t offset, size_t bytes) noexcept;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Anonymous private mappings. The kernel hands out zeroed pages on first touch, which gives both
-// promises of Buffer for nothing. Huge pages come only where a caller asks for them: one touched
-// byte makes 2 MiB resident, and a plan counts resident bytes.
+// promises of Buffer for nothing. Huge pages are the caller's to ask for or to forbid: one touched
+// byte makes 2 MiB resident, and a plan counts resident bytes. Where neither was said, the system's
+// setting decides.
 
 #include <sys/mman.h>
 
@@ -55,6 +56,11 @@ void Buffer::ask_for_huge_pages() noexcept {
   const uintptr_t first = (start + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
   const uintptr_t end = (start + size_) / kHugePageBytes * kHugePageBytes;
   if (first < end) madvise(data_ + (first - start), end - first, MADV_HUGEPAGE);
+}
+
+// A system that has no huge pages refuses, and nothing is amiss.
+void Buffer::forbid_huge_pages() noexcept {
+  if (size_ != 0) madvise(data_, size_, MADV_NOHUGEPAGE);
 }
 
 void Buffer::release_pages(size_t offset, size_t bytes) noexcept {

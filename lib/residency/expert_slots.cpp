@@ -25,7 +25,11 @@ void ExpertSlots::reserve(uint32_t n_slots) {
   if (n_after <= n_before) return;
   slabs_.emplace_back(checked_multiply(n_after - n_before, slot_bytes_, "memory for experts"),
                       "memory for experts");
-  if (uses_huge_pages_) slabs_.back().ask_for_huge_pages();
+  if (uses_huge_pages_) {
+    slabs_.back().ask_for_huge_pages();
+  } else {
+    slabs_.back().forbid_huge_pages();
+  }
   uint8_t *address = slabs_.back().data();
   for (uint32_t slot = n_before; slot < n_after; ++slot) {
     slots_.push_back(Slot{address, static_cast<uint32_t>(slabs_.size() - 1), first_cold_, 0});

@@ -20,7 +20,9 @@ class ExpertSlots {
 
   // slot_bytes: whole pages. There will never be more than max_slots. If every occupant fills its
   // slot, huge pages are used for slots of kLeastHugeBytes and more: slots are taken from one end
-  // to the other, so that what is resident is at most kHugeSlack more than touched_bytes().
+  // to the other, so that what is resident is at most kHugeSlack more than touched_bytes(). In all
+  // other cases they are forbidden, as behind small occupants they would hold up to 2 MiB in every
+  // slot where the system uses them unasked.
   ExpertSlots(uint64_t slot_bytes, uint32_t max_slots, bool are_filled);
   static constexpr uint64_t kLeastHugeBytes = 256 << 10;
   static constexpr uint64_t kHugeSlack = Buffer::kHugePageBytes;

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <set>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "tests/support/catch.h"
@@ -26,6 +29,27 @@ uint64_t resident_bytes(ExpertSlots &slots, uint32_t slot) {
 
 void fill(ExpertSlots &slots, uint32_t slot, uint64_t bytes) {
   std::memset(slots.address(slot), 1, bytes);
+}
+
+bool has_huge_pages() {
+  return std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good();
+}
+
+// The flags of the mapping that holds `address`, as " rd wr mr mw me ac nh ".
+std::string mapping_flags(const void *address) {
+  std::ifstream maps("/proc/self/smaps");
+  bool is_inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t first = 0, end = 0;
+    char dash = 0;
+    std::istringstream words(line);
+    if (words >> std::hex >> first >> dash >> end && dash == '-') {
+      const auto wanted = reinterpret_cast<uintptr_t>(address);
+      is_inside = first <= wanted && wanted < end;
+    }
+    if (is_inside && line.starts_with("VmFlags:")) return line.substr(8) + " ";
+  }
+  return "";
 }
 
 }  // namespace
@@ -111,5 +135,19 @@ TEST_CASE("huge pages hold no more than their slack beside what was taken") {
     for (uint32_t slot = 0; slot < kSlots; ++slot) resident += resident_bytes(slots, slot);
     REQUIRE(resident >= taken * kSlotBytes);
     REQUIRE(resident <= taken * kSlotBytes + ExpertSlots::kHugeSlack);
+  }
+}
+
+TEST_CASE("slots of unlike occupants hold what was taken, also where huge pages come unasked") {
+  constexpr uint64_t kSlotBytes = 3 * ExpertSlots::kHugeSlack;
+  constexpr uint64_t kTaken = ExpertSlots::kHugeSlack + 5 * kPage;
+  ExpertSlots slots(kSlotBytes, 4, false);
+  slots.reserve(4);
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t slot = slots.take(kTaken);
+    fill(slots, slot, kTaken);
+    CHECK(resident_bytes(slots, slot) == kTaken);
+    if (has_huge_pages())
+      CHECK(mapping_flags(slots.address(slot)).find(" nh ") != std::string::npos);
   }
 }
