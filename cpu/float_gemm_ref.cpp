@@ -10,27 +10,12 @@
 #include <string.h>
 
 #include "cpu/kernels.h"
+#include "cpu/weight_scale_ref.h"
 
 namespace colibri::cpu {
 namespace {
 
 constexpr size_t kLanes = 16;
-
-float load_scale(const GemmWeights &weights, size_t panel, size_t group, size_t lane) {
-  const uint8_t *scales =
-      weights.scales + panel * weights.scale_panel_bytes + group * weights.scale_group_bytes;
-  uint32_t bits = 0;
-  if (weights.has_bf16_scales) {
-    uint16_t half;
-    memcpy(&half, scales + 2 * lane, sizeof half);
-    bits = static_cast<uint32_t>(half) << 16;
-  } else {
-    memcpy(&bits, scales + 4 * lane, sizeof bits);
-  }
-  float scale;
-  memcpy(&scale, &bits, sizeof scale);
-  return scale;
-}
 
 float decode_f32(const uint8_t *panel, size_t d, size_t lane) {
   float value;
@@ -90,7 +75,7 @@ float multiply_column(const GemmWeights &weights, DecodeFn decode, size_t panel,
   float acc = 0.0f;
   for (size_t d = 0; d < weights.depth; ++d) {
     float w = decode(values, d, lane);
-    if (weights.scales != nullptr) w *= load_scale(weights, panel, d / weights.group, lane);
+    if (weights.scales != nullptr) w *= load_scale_ref(weights, panel, d / weights.group, lane);
     acc = fmaf(w, x[d], acc);
   }
   return acc;

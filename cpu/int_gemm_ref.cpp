@@ -8,30 +8,14 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "cpu/kernels.h"
+#include "cpu/weight_scale_ref.h"
 
 namespace colibri::cpu {
 namespace {
 
 constexpr size_t kLanes = 16;
-
-float load_scale(const GemmWeights &weights, size_t panel, size_t group, size_t lane) {
-  const uint8_t *scales =
-      weights.scales + panel * weights.scale_panel_bytes + group * weights.scale_group_bytes;
-  uint32_t bits = 0;
-  if (weights.has_bf16_scales) {
-    uint16_t half;
-    memcpy(&half, scales + 2 * lane, sizeof half);
-    bits = static_cast<uint32_t>(half) << 16;
-  } else {
-    memcpy(&bits, scales + 4 * lane, sizeof bits);
-  }
-  float scale;
-  memcpy(&scale, &bits, sizeof scale);
-  return scale;
-}
 
 int32_t decode_int8(const uint8_t *panel, size_t d, size_t lane) {
   return static_cast<int32_t>(panel[(d / 4) * 64 + 4 * lane + d % 4]) - 128;
@@ -56,7 +40,7 @@ float multiply_column(const IntGemmArgs &args, DecodeFn decode, size_t panel, si
     int32_t dot = 0;
     for (size_t d = first; d < last; ++d) dot += decode(values, d, lane) * q[d];
     const float scale =
-        load_scale(weights, panel, g, lane) * args.scales[row * args.group_stride + g];
+        load_scale_ref(weights, panel, g, lane) * args.scales[row * args.group_stride + g];
     acc = fmaf(static_cast<float>(dot), scale, acc);
   }
   return acc;

@@ -25,11 +25,6 @@ struct Synth {
   uint32_t n_threads = 0;
 };
 
-int32_t show_writing(void *user, uint64_t done_bytes, uint64_t total_bytes) {
-  static_cast<TransferProgress *>(user)->show(done_bytes, total_bytes);
-  return is_interrupted() ? 1 : 0;
-}
-
 int run_synth(const Synth &synth) {
   TransferProgress progress("writing");
   colibri_synthesis_options options;
@@ -40,7 +35,7 @@ int run_synth(const Synth &synth) {
   options.repeat = synth.repeat;
   options.seed = synth.seed;
   options.n_threads = synth.n_threads;
-  options.progress = show_writing;
+  options.progress = show_transfer;
   options.progress_user = &progress;
   call(colibri_snapshot_synthesise, synth.destination.c_str(), &options);
   return 0;

@@ -39,11 +39,10 @@ int32_t weights_code(const std::string &name) {
 
 // The first half of the bytes is written, the second is read back.
 int32_t show_conversion(void *user, uint64_t done_bytes, uint64_t total_bytes) {
-  auto *progress = static_cast<TransferProgress *>(user);
   const uint64_t half = total_bytes / 2;
-  progress->begin(done_bytes <= half ? "converting" : "checking");
-  progress->show(done_bytes <= half ? done_bytes : done_bytes - half, half);
-  return is_interrupted() ? 1 : 0;
+  const bool is_checking = done_bytes > half;
+  static_cast<TransferProgress *>(user)->begin(is_checking ? "checking" : "converting");
+  return show_transfer(user, is_checking ? done_bytes - half : done_bytes, half);
 }
 
 colibri_convert_options make_options(const Convert &convert) {

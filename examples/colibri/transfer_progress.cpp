@@ -45,4 +45,9 @@ void TransferProgress::show(uint64_t done_bytes, uint64_t total_bytes) {
   line_.show(text);
 }
 
+int32_t show_transfer(void *user, uint64_t done_bytes, uint64_t total_bytes) {
+  static_cast<TransferProgress *>(user)->show(done_bytes, total_bytes);
+  return is_interrupted() ? 1 : 0;
+}
+
 }  // namespace colibri::command

@@ -33,6 +33,10 @@ class TransferProgress {
   Clock::time_point begin_;
 };
 
+// The library's progress callback: shows the bytes and says whether Ctrl-C wants a stop. `user` is a
+// TransferProgress.
+int32_t show_transfer(void *user, uint64_t done_bytes, uint64_t total_bytes);
+
 // "1:05:09" or "5:09".
 std::string format_duration(double seconds);
 

@@ -24,11 +24,6 @@ struct Verify {
   bool wants_json = false;
 };
 
-int32_t show_verification(void *user, uint64_t done_bytes, uint64_t total_bytes) {
-  static_cast<TransferProgress *>(user)->show(done_bytes, total_bytes);
-  return is_interrupted() ? 1 : 0;
-}
-
 std::string make_json(const colibri_verify_report &report, double seconds) {
   JsonOutput json;
   json.begin_object().member("tensors", report.n_tensors).member("files", report.n_files);
@@ -62,7 +57,7 @@ int run_verify(const Verify &verify) {
   const auto begin = std::chrono::steady_clock::now();
   {
     TransferProgress progress("checking");
-    call(colibri_snapshot_verify, path.c_str(), verify.n_threads, &show_verification,
+    call(colibri_snapshot_verify, path.c_str(), verify.n_threads, &show_transfer,
          static_cast<void *>(&progress), &report);
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;

@@ -236,6 +236,15 @@ const char *scale_type_name(ScaleType type) noexcept {
   return type == ScaleType::kBF16 ? "bf16" : "f32";
 }
 
+WeightLayout quantised_layout(WeightFormat format, uint64_t columns, uint64_t depth,
+                              uint32_t group) noexcept {
+  return {.format = format,
+          .columns = static_cast<uint32_t>(columns),
+          .depth = static_cast<uint32_t>(depth),
+          .group = group,
+          .scale_type = ScaleType::kBF16};
+}
+
 size_t WeightLayout::panel_bytes() const noexcept {
   switch (format) {
     case WeightFormat::kInt8:

@@ -67,6 +67,10 @@ struct WeightLayout {
   size_t total_bytes() const noexcept;        // values and scales, a multiple of 64
 };
 
+// INT8 or INT4 in groups with BF16 scales: what this library quantises to.
+WeightLayout quantised_layout(WeightFormat format, uint64_t columns, uint64_t depth,
+                              uint32_t group) noexcept;
+
 // A packed matrix in memory. A view: owns nothing.
 struct PackedMatrix {
   WeightLayout layout;

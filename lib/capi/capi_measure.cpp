@@ -41,28 +41,21 @@ uint32_t read_n_threads(uint32_t n_threads) {
 }
 
 WeightLayout read_layout(const colibri_measure_options &options) {
-  WeightLayout layout;
-  layout.columns = in_range("columns", options.columns, kDefaultColumns, kMostWidth);
-  layout.depth = in_range("depth", options.depth, kDefaultDepth, kMostWidth);
+  const uint32_t columns = in_range("columns", options.columns, kDefaultColumns, kMostWidth);
+  const uint32_t depth = in_range("depth", options.depth, kDefaultDepth, kMostWidth);
   switch (options.matrix) {
     case COLIBRI_MATRIX_DEFAULT:
     case COLIBRI_MATRIX_INT4:
-      layout.format = WeightFormat::kInt4;
-      break;
+      return quantised_layout(WeightFormat::kInt4, columns, depth, kGroup);
     case COLIBRI_MATRIX_INT8:
-      layout.format = WeightFormat::kInt8;
-      break;
+      return quantised_layout(WeightFormat::kInt8, columns, depth, kGroup);
     case COLIBRI_MATRIX_BF16:
-      layout.format = WeightFormat::kBF16;
-      return layout;
+      return {.format = WeightFormat::kBF16, .columns = columns, .depth = depth};
     default:
       throw_error(StatusCode::kArgument,
                   "matrix is %d; must be 1 (INT4), 2 (INT8) or 3 (BF16), or 0 for the default",
                   options.matrix);
   }
-  layout.group = kGroup;
-  layout.scale_type = ScaleType::kBF16;
-  return layout;
 }
 
 MeasurementOptions read_options(const colibri_measure_options &options) {

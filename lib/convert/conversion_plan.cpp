@@ -18,8 +18,6 @@
 namespace colibri {
 namespace {
 
-constexpr const char *kScaleSuffixes[] = {".qs", "_scale_inv"};
-
 bool is_integer(const WeightSource &source) {
   return source.format == StoredFormat::kInt8Row || source.format == StoredFormat::kInt4Row ||
          source.format == StoredFormat::kInt4Grouped;
@@ -85,12 +83,8 @@ class Planner {
     }
     if (!is_quantising(options_.dense)) return plan_matrix(source, options_.dense);
     const ModelConfig &config = source_.config();
-    WeightLayout key = quantised_layout(options_.dense);
-    key.columns = config.kv_latent;
-    key.depth = config.nope_width;
-    WeightLayout value = quantised_layout(options_.dense);
-    value.columns = config.value_width;
-    value.depth = config.kv_latent;
+    const WeightLayout key = make_layout(options_.dense, config.kv_latent, config.nope_width);
+    const WeightLayout value = make_layout(options_.dense, config.value_width, config.kv_latent);
     ++plan_.n_quantised_matrices;
     add_packed(source.name, {PackedForm::kHeads, config.n_heads, {key, value}},
                {ConversionStep::Kind::kHeads, {}, false, {source}});
@@ -110,24 +104,18 @@ class Planner {
     if (is_integer(source)) ++plan_.n_kept_matrices;
     if (is_integer(source) || !is_quantising(target)) return packed_layout(source);
     ++plan_.n_quantised_matrices;
-    WeightLayout layout = quantised_layout(target);
-    layout.columns = static_cast<uint32_t>(source.rows);
-    layout.depth = static_cast<uint32_t>(source.columns);
-    return layout;
+    return make_layout(target, source.rows, source.columns);
   }
 
-  WeightLayout quantised_layout(TargetFormat target) const {
-    WeightLayout layout;
-    layout.format = target == TargetFormat::kInt8 ? WeightFormat::kInt8 : WeightFormat::kInt4;
-    layout.group = options_.group;
-    layout.scale_type = ScaleType::kBF16;
-    return layout;
+  WeightLayout make_layout(TargetFormat target, uint64_t columns, uint64_t depth) const {
+    return quantised_layout(
+        target == TargetFormat::kInt8 ? WeightFormat::kInt8 : WeightFormat::kInt4, columns, depth,
+        options_.group);
   }
 
   void add_packed(const std::string &name, const PackedLayout &layout, ConversionStep step) {
     for (const WeightSource &source : step.sources) take(source);
-    const uint64_t bytes = layout.tensor_bytes();
-    packed_.push_back({{name, "U8", {bytes}, bytes, layout}, std::move(step)});
+    packed_.push_back({packed_tensor(name, layout), std::move(step)});
   }
 
   void add_rounded(const WeightSource &source) {

@@ -56,6 +56,11 @@ uint64_t hash_files(const PackedWriterPlan &plan) {
 
 }  // namespace
 
+OutputTensor packed_tensor(const std::string &name, const PackedLayout &layout) {
+  const uint64_t bytes = layout.tensor_bytes();
+  return {name, "U8", {bytes}, bytes, layout};
+}
+
 struct PackedWriter::Impl {
   // Where a tensor stands.
   struct Place {

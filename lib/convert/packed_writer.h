@@ -35,6 +35,9 @@ struct OutputTensor {
   std::string stamp = {};
 };
 
+// A tensor of packed matrices, as long as its layout says.
+OutputTensor packed_tensor(const std::string &name, const PackedLayout &layout);
+
 struct PackedWriterPlan {
   std::string destination;  // the folder to be; must not exist
   uint64_t source_identity = 0;

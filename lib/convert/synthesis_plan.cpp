@@ -25,13 +25,7 @@ constexpr double kAdded = 0.1;
 constexpr double kGatedDeviation = 0.6;
 
 WeightLayout integer_layout(WeightFormat format, uint64_t columns, uint64_t depth) {
-  WeightLayout layout;
-  layout.format = format;
-  layout.columns = static_cast<uint32_t>(columns);
-  layout.depth = static_cast<uint32_t>(depth);
-  layout.group = kGroup;
-  layout.scale_type = ScaleType::kBF16;
-  return layout;
+  return quantised_layout(format, columns, depth, kGroup);
 }
 
 // The scale of random codes that make outputs of this deviation from inputs of 1.
@@ -65,8 +59,7 @@ class Planner {
   };
 
   void add_packed(const std::string &name, const PackedLayout &layout, const SynthesisStep &step) {
-    const uint64_t bytes = layout.tensor_bytes();
-    packed_.push_back({{name, "U8", {bytes}, bytes, layout}, step});
+    packed_.push_back({packed_tensor(name, layout), step});
   }
 
   void add_plain(const std::string &name, const char *type_name, std::vector<uint64_t> shape,

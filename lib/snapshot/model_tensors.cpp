@@ -93,7 +93,7 @@ using UsedTensors = std::unordered_set<const TensorInfo *>;
 
 bool is_companion_of_used(const TensorIndex &index, std::string_view name,
                           const UsedTensors &used) {
-  for (const std::string_view suffix : {".qs", "_scale_inv"}) {
+  for (const std::string_view suffix : kScaleSuffixes) {
     if (name.size() <= suffix.size() || name.substr(name.size() - suffix.size()) != suffix)
       continue;
     if (used.count(index.find(name.substr(0, name.size() - suffix.size()))) != 0) return true;

@@ -36,18 +36,19 @@ class PackedView {
   void require_shape(size_t part, uint64_t columns, uint64_t depth) const {
     const WeightLayout &found = layout_.parts[part];
     if (found.columns == columns && found.depth == depth) return;
+    const uint64_t found_shape[] = {found.columns, found.depth};
+    const uint64_t needed_shape[] = {columns, depth};
     fail(StatusCode::kFormat, "has as packed part " + std::to_string(part) + " a matrix of shape " +
-                                  shape_text(found.columns, found.depth) + "; the config implies " +
-                                  shape_text(columns, depth));
+                                  shape_text(found_shape) + "; the config implies " +
+                                  shape_text(needed_shape));
   }
 
   // A tensor that has scales beside it as the container has them is two things at once.
   void require_no_scales() const {
-    for (const char *suffix : {".qs", "_scale_inv"}) {
-      if (index_.find(name_ + suffix) == nullptr) continue;
-      fail(StatusCode::kFormat,
-           std::string("is packed and has scales (") + suffix + ") all the same");
-    }
+    const char *suffix = find_scale_suffix(index_, name_);
+    if (suffix == nullptr) return;
+    fail(StatusCode::kFormat,
+         std::string("is packed and has scales (") + suffix + ") all the same");
   }
 
   WeightSource part(size_t number, uint64_t rows, uint64_t columns) const {
@@ -64,12 +65,6 @@ class PackedView {
   }
 
  private:
-  static std::string shape_text(uint64_t columns, uint64_t depth) {
-    std::string text = "[";
-    text += std::to_string(columns) + ", " + std::to_string(depth);
-    return text + "]";
-  }
-
   const TensorIndex &index_;
   const std::string &name_;
   const TensorInfo &info_;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts from files, made fit for one-line messages of bounded length.
+// Texts and shapes from files, made fit for one-line messages of bounded length.
 
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,6 +23,16 @@ inline std::string printable(std::string_view text, size_t limit = 100) {
     if (byte < 0x20 || byte == 0x7f) letter = '?';
   }
   return shown;
+}
+
+// "[768, 2048]".
+inline std::string shape_text(std::span<const uint64_t> shape) {
+  std::string text = "[";
+  for (const uint64_t extent : shape) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(extent);
+  }
+  return text + "]";
 }
 
 }  // namespace colibri

@@ -108,7 +108,7 @@ class Resolver {
   }
 
   WeightSource resolve_matrix() {
-    if (const TensorInfo *scales = index_.find(source_.name + ".qs"))
+    if (const TensorInfo *scales = index_.find(source_.name + kContainerScales))
       return resolve_container(*scales);
     if (info_->type == TensorType::kF8E4M3) return resolve_fp8();
     if (info_->type == TensorType::kU8 || info_->type == TensorType::kI8) {
@@ -137,8 +137,7 @@ class Resolver {
                                            "; F32, F16 or BF16 is read here");
     }
     require_shape(*info_, shape);
-    for (const char *suffix : {".qs", "_scale_inv"}) {
-      if (index_.find(source_.name + suffix) == nullptr) continue;
+    if (const char *suffix = find_scale_suffix(index_, source_.name)) {
       fail(StatusCode::kFormat, std::string("is stored as ") + tensor_type_name(info_->type) +
                                     " and has scales (" + suffix + ") all the same");
     }
@@ -153,15 +152,6 @@ class Resolver {
                 printable(index_.file_of(*info_), 60).c_str(), reason.c_str());
   }
 
-  static std::string shape_text(const std::vector<uint64_t> &shape) {
-    std::string text = "[";
-    for (const uint64_t extent : shape) {
-      if (text.size() > 1) text += ", ";
-      text += std::to_string(extent);
-    }
-    return text + "]";
-  }
-
   void require_shape(const TensorInfo &info, const std::vector<uint64_t> &shape) const {
     if (info.shape == shape) return;
     fail(StatusCode::kFormat,
@@ -169,7 +159,7 @@ class Resolver {
   }
 
   WeightSource resolve_fp8() {
-    const TensorInfo *scales = index_.find(source_.name + "_scale_inv");
+    const TensorInfo *scales = index_.find(source_.name + kFp8Scales);
     if (scales == nullptr) {
       fail(StatusCode::kUnsupported,
            "is E4M3 without " + printable(source_.name.substr(source_.name.rfind('.') + 1)) +
@@ -319,8 +309,15 @@ std::string find_absent_part(const TensorIndex &index, const std::string &name) 
   if (info == nullptr) return name;
   const bool is_bytes = info->type == TensorType::kU8 || info->type == TensorType::kI8;
   if (!is_bytes || info->layout >= 0) return {};
-  std::string scales = name + ".qs";
+  std::string scales = name + kContainerScales;
   return index.find(scales) == nullptr ? scales : std::string();
+}
+
+const char *find_scale_suffix(const TensorIndex &index, const std::string &name) {
+  for (const char *suffix : kScaleSuffixes) {
+    if (index.find(name + suffix) != nullptr) return suffix;
+  }
+  return nullptr;
 }
 
 }  // namespace colibri

@@ -30,6 +30,11 @@ enum class StoredFormat : uint8_t {
 };
 const char *stored_format_name(StoredFormat format) noexcept;  // "bf16", "int4-grouped", "packed"
 
+// What follows the name of a row-major matrix in the names of its scales.
+constexpr const char *kContainerScales = ".qs";
+constexpr const char *kFp8Scales = "_scale_inv";
+constexpr const char *kScaleSuffixes[] = {kContainerScales, kFp8Scales};
+
 struct TensorSpan {
   uint32_t file = 0;  // index into TensorIndex::files()
   uint64_t offset = 0;
@@ -75,6 +80,9 @@ WeightSource find_vector(const TensorIndex &index, const std::string &name, uint
 // Name of the tensor that is absent if `name` is to be read: `name` itself, its scales, or empty if
 // none is.
 std::string find_absent_part(const TensorIndex &index, const std::string &name);
+
+// Suffix of the scales that stand beside tensor `name`; nullptr if none do.
+const char *find_scale_suffix(const TensorIndex &index, const std::string &name);
 
 // Reads a plain vector or matrix (F32, F16, BF16) and widens it to float32: rows * columns values.
 Status read_as_float(const TensorIndex &index, const WeightSource &source,

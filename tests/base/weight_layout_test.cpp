@@ -195,6 +195,18 @@ TEST_CASE("scales may be BF16, at half the bytes") {
   }
 }
 
+TEST_CASE("what is quantised has groups with BF16 scales") {
+  const WeightLayout layout = colibri::quantised_layout(WeightFormat::kInt4, 48, 128, 64);
+  CHECK(layout.format == WeightFormat::kInt4);
+  CHECK(layout.columns == 48);
+  CHECK(layout.depth == 128);
+  CHECK(layout.group == 64);
+  CHECK_FALSE(layout.has_row_scale);
+  CHECK(layout.scale_type == colibri::ScaleType::kBF16);
+  // 3 panels of 16 lines of 64 bytes; scales of 2 groups of 16 columns for each panel.
+  CHECK(layout.total_bytes() == 3 * 16 * 64 + 3 * 2 * 16 * 2);
+}
+
 TEST_CASE("a weight is read back as its value times its scale, rounded once") {
   for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
     for (const colibri::ScaleType type : {colibri::ScaleType::kF32, colibri::ScaleType::kBF16}) {

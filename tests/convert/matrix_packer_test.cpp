@@ -14,13 +14,7 @@ namespace colibri::test {
 namespace {
 
 WeightLayout quantised_layout(const WeightSource &source, WeightFormat format, uint32_t group) {
-  WeightLayout layout;
-  layout.format = format;
-  layout.columns = static_cast<uint32_t>(source.rows);
-  layout.depth = static_cast<uint32_t>(source.columns);
-  layout.group = group;
-  layout.scale_type = ScaleType::kBF16;
-  return layout;
+  return colibri::quantised_layout(format, source.rows, source.columns, group);
 }
 
 std::vector<uint8_t> stream(const StoredMatrix &matrix, const WeightLayout &layout,
