@@ -22,8 +22,12 @@
 #include <chrono>
 #include <exception>
 #include <iterator>
+#include <memory>
+#include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "lib/base/float_mode.h"
 #include "lib/base/status.h"
@@ -237,6 +241,23 @@ class Runner {
   std::atomic<bool> is_ready_{false};
 };
 
+// Keeps in sight what runners still own when their pool goes away: TBB holds such a runner in memory
+// of its own, where a leak checker does not look, until it has ended. Freed when a later pool goes.
+void keep_for_late_runners(const std::shared_ptr<SharedCalls> &calls) noexcept {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  try {
+    static auto *const kept =
+        new std::vector<std::shared_ptr<SharedCalls>>;  // outlives all threads
+    kept->erase(std::remove_if(kept->begin(), kept->end(),
+                               [](const auto &entry) { return entry.use_count() == 1; }),
+                kept->end());
+    if (calls.use_count() > 1) kept->push_back(calls);
+  } catch (const std::bad_alloc &) {
+    // Only out of sight.
+  }
+}
+
 }  // namespace
 
 struct ThreadPool::Arena {
@@ -294,6 +315,7 @@ ThreadPool::~ThreadPool() {
     wait_moment(n_waits);
   }
   while (shared.n_running.load(std::memory_order_seq_cst) != 0) wait_moment(n_waits);
+  keep_for_late_runners(arena_->shared);
 }
 
 uint32_t ThreadPool::n_threads() const noexcept {

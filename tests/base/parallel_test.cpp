@@ -18,6 +18,10 @@
 #include "tests/base/allocation_counter.h"
 #include "tests/support/catch.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
 using colibri::ThreadPool;
 
 namespace {
@@ -61,6 +65,15 @@ float one_third() {
   volatile float one = 1.0f;
   volatile float three = 3.0f;
   return one / three;
+}
+
+// Whether everything allocated and not freed is still reachable, where a sanitizer can tell.
+bool is_free_of_leaks() {
+#if defined(__SANITIZE_ADDRESS__)
+  return __lsan_do_recoverable_leak_check() == 0;
+#else
+  return true;
+#endif
 }
 
 }  // namespace
@@ -171,6 +184,29 @@ TEST_CASE("pools live side by side and go away at any moment") {
     REQUIRE(outer.is_each_once());
     REQUIRE(other.is_each_once());
   }
+}
+
+TEST_CASE("a pool may go away before its runners start, with no worker of TBB free") {
+  std::atomic<bool> is_over{false};
+  std::atomic<size_t> n_begun{0};
+  ThreadPool busy(ThreadPool::kMaxThreads);
+  std::thread host([&] {
+    busy.parallel_for(ThreadPool::kMaxThreads, [&](size_t, uint32_t) {
+      ++n_begun;
+      while (!is_over) std::this_thread::yield();
+    });
+  });
+  while (n_begun == 0) std::this_thread::yield();
+  work_for(std::chrono::milliseconds(5));  // TBB's workers come in as well
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    ThreadPool pool(2);
+    Tally tally(20, 2);
+    pool.parallel_for(20, [&](size_t task, uint32_t worker) { tally.run(task, worker); });
+    CHECK(tally.is_each_once());
+  }
+  CHECK(is_free_of_leaks());
+  is_over = true;
+  host.join();
 }
 
 TEST_CASE("tasks run in the default float mode and the caller keeps its own") {

@@ -69,7 +69,8 @@ TEST_CASE("engines in several threads get their own weights while the budget cha
     Random random{99};
     while (!is_over) {
       cache.set_budget(largest * (1 + random.next(12)) + random.next(10'000));
-      if (cache.is_resident({1, random.next(8)}) && cache.stats().resident_experts == 0) ++n_wrong;
+      static_cast<void>(cache.is_resident({1, random.next(8)}));  // may be wrong a moment later
+      if (cache.stats().resident_experts > 3 * 8) ++n_wrong;
       std::this_thread::yield();
     }
   });
