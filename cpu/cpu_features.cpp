@@ -25,7 +25,9 @@ constexpr FeatureName kNames[] = {
     {kFeatureAvx512Dq, "avx512dq"},
     {kFeatureAvx512Vl, "avx512vl"},
     {kFeatureAvx512Vnni, "avx512vnni"},
+    {kFeatureGfni, "gfni"},
     {kFeatureManyStreams, "many-streams"},
+    {kFeatureStreamsAhead, "streams-ahead"},
 };
 
 }  // namespace
@@ -38,10 +40,16 @@ bool has_bit(uint32_t word, int bit) {
   return ((word >> bit) & 1u) != 0;
 }
 
-bool is_amd() {
+struct Vendor {
+  uint32_t ebx, ecx, edx;
+};
+constexpr Vendor kAmd = {signature_AMD_ebx, signature_AMD_ecx, signature_AMD_edx};
+constexpr Vendor kIntel = {signature_INTEL_ebx, signature_INTEL_ecx, signature_INTEL_edx};
+
+bool is_made_by(const Vendor &vendor) {
   uint32_t eax, ebx, ecx, edx;
   if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  return ebx == signature_AMD_ebx && ecx == signature_AMD_ecx && edx == signature_AMD_edx;
+  return ebx == vendor.ebx && ecx == vendor.ecx && edx == vendor.edx;
 }
 
 uint64_t read_xcr0() {
@@ -63,17 +71,20 @@ uint32_t detect_cpu_features() noexcept {
   const uint64_t xcr0 = read_xcr0();
   if ((xcr0 & kXmmYmm) != kXmmYmm) return 0;
   uint32_t features = 0;
-  if (is_amd()) features |= kFeatureManyStreams;
+  if (is_made_by(kAmd)) features |= kFeatureManyStreams;
   if (has_bit(ecx, 12)) features |= kFeatureFma;
   if (has_bit(ecx, 29)) features |= kFeatureF16c;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return features;
   if (has_bit(ebx, 5)) features |= kFeatureAvx2;
+  // AVX512-FP16 came with the generation that is meant.
+  if (has_bit(edx, 23) && is_made_by(kIntel)) features |= kFeatureStreamsAhead;
   if ((xcr0 & kZmm) != kZmm) return features;
   if (has_bit(ebx, 16)) features |= kFeatureAvx512F;
   if (has_bit(ebx, 17)) features |= kFeatureAvx512Dq;
   if (has_bit(ebx, 30)) features |= kFeatureAvx512Bw;
   if (has_bit(ebx, 31)) features |= kFeatureAvx512Vl;
   if (has_bit(ecx, 11)) features |= kFeatureAvx512Vnni;
+  if (has_bit(ecx, 8)) features |= kFeatureGfni;
   return features;
 }
 

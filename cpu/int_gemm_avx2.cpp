@@ -278,8 +278,8 @@ void multiply(const IntGemmArgs &args, size_t first_panel) {
 }
 
 // One or two rows: four panels that are far apart, so that each stream goes on from one panel to
-// the next and the processor reads ahead by itself; what is left one by one.
-template <typename Format>
+// the next; what is left one by one.
+template <typename Format, typename Ahead>
 void multiply_for_streams(const IntGemmArgs &args) {
   constexpr size_t kStreams = 4;
   if (args.n_rows == 0 || args.n_rows > 2) return multiply<Format>(args, args.first_panel);
@@ -289,11 +289,9 @@ void multiply_for_streams(const IntGemmArgs &args) {
   for (size_t panel = args.first_panel; panel < args.first_panel + stride; ++panel) {
     const size_t n_columns = args.n_columns - panel * kLanes;
     if (args.n_rows == 1) {
-      multiply_panels<Format, 1, kStreams, NoPrefetch>(args.weights, panel, stride, rows,
-                                                       n_columns);
+      multiply_panels<Format, 1, kStreams, Ahead>(args.weights, panel, stride, rows, n_columns);
     } else {
-      multiply_panels<Format, 2, kStreams, NoPrefetch>(args.weights, panel, stride, rows,
-                                                       n_columns);
+      multiply_panels<Format, 2, kStreams, Ahead>(args.weights, panel, stride, rows, n_columns);
     }
   }
   multiply<Format>(args, args.first_panel + stride * kStreams);
@@ -308,10 +306,16 @@ void int4_gemm_avx2(const IntGemmArgs &args) noexcept {
   multiply<Int4Format>(args, args.first_panel);
 }
 void int8_gemm_avx2_streams(const IntGemmArgs &args) noexcept {
-  multiply_for_streams<Int8Format>(args);
+  multiply_for_streams<Int8Format, NoPrefetch>(args);
 }
 void int4_gemm_avx2_streams(const IntGemmArgs &args) noexcept {
-  multiply_for_streams<Int4Format>(args);
+  multiply_for_streams<Int4Format, NoPrefetch>(args);
+}
+void int8_gemm_avx2_streams_ahead(const IntGemmArgs &args) noexcept {
+  multiply_for_streams<Int8Format, PrefetchNear>(args);
+}
+void int4_gemm_avx2_streams_ahead(const IntGemmArgs &args) noexcept {
+  multiply_for_streams<Int4Format, PrefetchNear>(args);
 }
 
 }  // namespace colibri::cpu

@@ -21,8 +21,11 @@ constexpr uint32_t kAvx512Features = kAvx2Features | kFeatureAvx512F | kFeatureA
 constexpr KernelRow kRows[] = {
 #if COLIBRI_X86
     {"avx512", kAvx512Features | kFeatureManyStreams, &kKernelSetAvx512Streams},
+    {"avx512", kAvx512Features | kFeatureGfni | kFeatureStreamsAhead,
+     &kKernelSetAvx512StreamsAhead},
     {"avx512", kAvx512Features, &kKernelSetAvx512},
     {"avx2", kAvx2Features | kFeatureManyStreams, &kKernelSetAvx2Streams},
+    {"avx2", kAvx2Features | kFeatureStreamsAhead, &kKernelSetAvx2StreamsAhead},
     {"avx2", kAvx2Features, &kKernelSetAvx2},
 #endif
     {"ref", 0, &kKernelSetRef},

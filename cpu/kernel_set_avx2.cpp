@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of the kernels of AVX2, FMA and F16C: one for processors that follow many read
-// streams, one for the others. They differ in the order in which integer products read.
+// The tables of the kernels of AVX2, FMA and F16C, one for each way in which a
+// processor deals with read streams. They differ in the order in which integer products read.
 
 #include "cpu/kernels.h"
 
@@ -17,6 +17,8 @@ void int8_gemm_avx2(const IntGemmArgs &) noexcept;
 void int4_gemm_avx2(const IntGemmArgs &) noexcept;
 void int8_gemm_avx2_streams(const IntGemmArgs &) noexcept;
 void int4_gemm_avx2_streams(const IntGemmArgs &) noexcept;
+void int8_gemm_avx2_streams_ahead(const IntGemmArgs &) noexcept;
+void int4_gemm_avx2_streams_ahead(const IntGemmArgs &) noexcept;
 void quantise_row_avx2(const float *, size_t, size_t, int8_t *, float *, int32_t *) noexcept;
 void rms_norm_row_avx2(const float *, const float *, float, size_t, float *) noexcept;
 void layer_norm_row_avx2(const float *, const float *, const float *, float, size_t,
@@ -65,5 +67,7 @@ constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm) {
 extern constexpr KernelSet kKernelSetAvx2 = make_set(int8_gemm_avx2, int4_gemm_avx2);
 extern constexpr KernelSet kKernelSetAvx2Streams =
     make_set(int8_gemm_avx2_streams, int4_gemm_avx2_streams);
+extern constexpr KernelSet kKernelSetAvx2StreamsAhead =
+    make_set(int8_gemm_avx2_streams_ahead, int4_gemm_avx2_streams_ahead);
 
 }  // namespace colibri::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of the kernels of AVX-512 F, BW, DQ, VL and VNNI: one for processors that follow many
-// read streams, one for the others. They differ in the order in which integer products read.
+// The tables of the kernels of AVX-512 F, BW, DQ, VL and VNNI, one for each way in which a
+// processor deals with read streams. They differ in the order in which integer products read.
 
 #include "cpu/kernels.h"
 
@@ -17,6 +17,8 @@ void int8_gemm_avx512(const IntGemmArgs &) noexcept;
 void int4_gemm_avx512(const IntGemmArgs &) noexcept;
 void int8_gemm_avx512_streams(const IntGemmArgs &) noexcept;
 void int4_gemm_avx512_streams(const IntGemmArgs &) noexcept;
+void int8_gemm_avx512_streams_ahead(const IntGemmArgs &) noexcept;
+void int4_gemm_avx512_streams_ahead(const IntGemmArgs &) noexcept;
 void quantise_row_avx512(const float *, size_t, size_t, int8_t *, float *, int32_t *) noexcept;
 void rms_norm_row_avx512(const float *, const float *, float, size_t, float *) noexcept;
 void layer_norm_row_avx512(const float *, const float *, const float *, float, size_t,
@@ -64,5 +66,7 @@ constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm) {
 extern constexpr KernelSet kKernelSetAvx512 = make_set(int8_gemm_avx512, int4_gemm_avx512);
 extern constexpr KernelSet kKernelSetAvx512Streams =
     make_set(int8_gemm_avx512_streams, int4_gemm_avx512_streams);
+extern constexpr KernelSet kKernelSetAvx512StreamsAhead =
+    make_set(int8_gemm_avx512_streams_ahead, int4_gemm_avx512_streams_ahead);
 
 }  // namespace colibri::cpu

@@ -197,5 +197,8 @@ extern const KernelSet kKernelSetAvx512;  // AVX-512 F, BW, DQ, VL, VNNI
 // The same for processors whose hardware follows many read streams at once.
 extern const KernelSet kKernelSetAvx2Streams;
 extern const KernelSet kKernelSetAvx512Streams;
+// And for those that do so if software reads ahead as well.
+extern const KernelSet kKernelSetAvx2StreamsAhead;
+extern const KernelSet kKernelSetAvx512StreamsAhead;
 
 }  // namespace colibri::cpu

@@ -44,7 +44,7 @@ void store_random(WeightFormat format, uint8_t *at, std::mt19937 &random) {
 
 std::vector<KernelRow> runnable_rows() {
   std::vector<KernelRow> rows;
-  const uint32_t features = cpu::detect_cpu_features();
+  const uint32_t features = cpu::detect_cpu_features() | cpu::kHabits;
   for (const KernelRow &row : cpu::kernel_rows()) {
     if ((row.needed_features & ~features) == 0) rows.push_back(row);
   }

@@ -56,12 +56,21 @@ TEST_CASE("a set whose features the operating system lists is found") {
 
 TEST_CASE("a forced name runs that set") {
   ThreadPool threads(1);
-  std::string last;
   for (const cpu::KernelRow &row : test::runnable_rows()) {
-    if (row.name == last) continue;  // a row that needs less, for other processors
-    last = row.name;
-    REQUIRE(choose_kernel_row(row.name).set == row.set);
+    REQUIRE(choose_kernel_row(row.name).name == std::string(row.name));
     REQUIRE(cpu::make_cpu_backend(threads, row.name)->kernel_set_name() == std::string(row.name));
+  }
+}
+
+TEST_CASE("of the rows of one name the first whose features and habits are all here is chosen") {
+  const uint32_t features = cpu::detect_cpu_features();
+  for (const cpu::KernelRow &row : test::runnable_rows()) {
+    const auto rows = kernel_rows();
+    const auto first = std::find_if(rows.begin(), rows.end(), [&](const cpu::KernelRow &other) {
+      return std::string(other.name) == row.name && (other.needed_features & ~features) == 0;
+    });
+    REQUIRE(first != rows.end());
+    REQUIRE(choose_kernel_row(row.name).set == first->set);
   }
 }
 
