@@ -42,8 +42,8 @@ typedef struct colibri_convert_options {
   uint32_t group;     /**< weights that share a scale: 32, 64 or 128. Default 64 */
   int32_t scales;     /**< COLIBRI_SCALES_* */
   uint32_t n_threads; /**< the caller's included; 1..1024. Default: physical cores */
-  uint32_t resume;    /**< 1: go on with an interrupted conversion of the same source and options;
-                           0 or 1 */
+  uint32_t resume;    /**< 1: go on with an interrupted conversion of the same source and options,
+                           if there is one; 0 or 1 */
   uint32_t reserved;  /**< 0 */
   uint64_t max_shard_bytes; /**< of one result file, at least 1 MiB; a larger tensor makes a larger
                                      file. Default 4 GiB */
@@ -92,7 +92,7 @@ typedef struct colibri_convert_report {
  * Threads    Any. Blocks until done. Peak memory: one stored and one packed matrix or expert.
  * Errors     COLIBRI_E_ARGUMENT     an option outside its range; the destination exists or lies in
  *                                   the source; a partial folder exists and `resume` is 0.
- *            COLIBRI_E_NOT_FOUND    no source; `resume` is 1 and there is nothing to go on with.
+ *            COLIBRI_E_NOT_FOUND    no source.
  *            COLIBRI_E_MISMATCH     the partial folder belongs to another source or other options:
  *                                   the source may have changed.
  *            COLIBRI_E_NON_FINITE   a weight is NaN or infinite: tensor, row and column are named.

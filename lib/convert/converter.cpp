@@ -52,7 +52,7 @@ class Conversion {
     const uint64_t total_bytes = 2 * writer_.total_bytes();
     if (!options_.progress || options_.progress(done_bytes, total_bytes)) return;
     throw_error(StatusCode::kCancelled,
-                "the conversion was stopped at %llu of %llu bytes; --resume goes on with it",
+                "the conversion was stopped at %llu of %llu bytes; resume to go on with it",
                 static_cast<unsigned long long>(done_bytes),
                 static_cast<unsigned long long>(total_bytes));
   }

@@ -208,7 +208,7 @@ std::vector<size_t> PackedWriter::Impl::read_back(
     n_read += n;
     if (progress && !progress(n_read, total_bytes)) {
       throw_error(StatusCode::kCancelled,
-                  "stopped while reading back; '%s' can be gone on with (--resume)",
+                  "stopped while reading back; '%s' can be gone on with (resume)",
                   folder.path().c_str());
     }
   };
@@ -235,7 +235,7 @@ void PackedWriter::Impl::require_no_damage(const std::vector<size_t> &damaged) {
   }
   throw_error(StatusCode::kIo,
               "%zu tensors came back from the disk different from what was written, the first is "
-              "%s in %s; check the disk of '%s', then go on with --resume, which writes them again",
+              "%s in %s; check the disk of '%s', then resume, which writes them again",
               damaged.size(), printable(plan.tensors[damaged[0]].name, 80).c_str(),
               shards[places[damaged[0]].shard].name.c_str(), folder.path().c_str());
 }

@@ -57,10 +57,9 @@ struct PackedWriterPlan {
 
 class PackedWriter {
  public:
-  // Makes the partial folder, or takes it up again if `resumes`. Throws Error: kArgument if the
-  // destination exists, or if a partial folder exists and `resumes` is not set (the message names
-  // --resume and the folder to remove); kNotFound if `resumes` is set and there is none; kMismatch
-  // if it belongs to another source or other options (which, is named) or holds files of something
+  // Makes the partial folder, or takes it up again if there is one and `resumes`. Throws Error:
+  // kArgument if the destination exists, or if a partial folder exists and `resumes` is not set
+  // (the message names resuming and the folder to remove); kMismatch if it belongs to another source or other options (which, is named) or holds files of something
   // else; kBusy if another process works on it; kIo, with needed and free bytes if the disk is too
   // small; and as cut_into_shards().
   PackedWriter(PackedWriterPlan plan, bool resumes);

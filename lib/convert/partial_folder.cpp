@@ -46,15 +46,9 @@ PartialFolder::PartialFolder(const std::string &destination, bool resumes, uint6
     lock_ = std::make_unique<FileLock>(join_path(path_, kLockName));
   }
   if (is_there && !resumes) {
-    throw_error(
-        StatusCode::kArgument,
-        "an unfinished conversion lies in '%s'; go on with it with --resume, or remove that "
-        "folder",
-        path_.c_str());
-  }
-  if (!is_there && resumes) {
-    throw_error(StatusCode::kNotFound,
-                "there is no unfinished conversion in '%s'; begin one without --resume",
+    throw_error(StatusCode::kArgument,
+                "an unfinished conversion lies in '%s'; go on with it (option resume, --resume), "
+                "or remove that folder",
                 path_.c_str());
   }
   if (!is_there) check_space(parent_directory(destination_), needed_bytes);
@@ -73,7 +67,7 @@ void PartialFolder::require_only(const std::set<std::string> &names) const {
     if (name == kJournalName || name == kLockName || names.count(name) != 0) continue;
     throw_error(StatusCode::kMismatch,
                 "file '%s' in '%s' does not belong to this conversion; remove the folder and begin "
-                "without --resume",
+                "anew",
                 printable(name, 60).c_str(), path_.c_str());
   }
 }

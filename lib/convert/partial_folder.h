@@ -19,7 +19,8 @@ std::string partial_directory(const std::string &destination);
 
 class PartialFolder {
  public:
-  // Errors as PackedWriter has them. A new folder is only made if the disk has `needed_bytes` free.
+  // Errors as PackedWriter has them. With `resumes` and no folder one is made: what was killed may
+  // not have come so far. A new folder is only made if the disk has `needed_bytes` free.
   PartialFolder(const std::string &destination, bool resumes, uint64_t needed_bytes);
 
   const std::string &path() const noexcept { return path_; }

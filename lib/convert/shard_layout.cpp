@@ -108,6 +108,7 @@ std::string header_json(const PackedWriterPlan &plan, const ShardPlan &shard,
                         const PackedManifest &manifest) {
   JsonWriter json;
   json.begin_object().key("__metadata__").begin_object();
+  json.key(kHeaderSealKey).value(kOpenSeal);
   json.key(kPackedManifestKey).value(write_packed_manifest(manifest));
   const std::string stamps = stamps_json(tensors_of(plan, shard));
   if (!stamps.empty()) json.key(kFormatStampKey).value(stamps);
@@ -196,13 +197,15 @@ std::map<std::string, FormatBytes> count_formats(const std::vector<OutputTensor>
 std::string shard_header(const PackedWriterPlan &plan, const ShardPlan &shard,
                          std::span<const uint64_t> tensor_checksums,
                          std::span<const uint64_t> file_checksums) {
-  const std::string json =
+  std::string json =
       header_json(plan, shard, make_manifest(plan, shard, tensor_checksums, file_checksums));
   const size_t padded =
       divide_up(kLengthBytes + json.size(), kPackedAlignment) * kPackedAlignment - kLengthBytes;
+  json.resize(padded, ' ');
+  seal_header(&json);
   std::string header(kLengthBytes, '\0');
   for (size_t i = 0; i < kLengthBytes; ++i) header[i] = static_cast<char>(padded >> (8 * i));
-  return header.append(json).append(padded - json.size(), ' ');
+  return header.append(json);
 }
 
 }  // namespace colibri

@@ -253,6 +253,7 @@ SafetensorsHeader read_safetensors_header(const Reader &reader) {
   const uint64_t data_begin = kLengthBytes + bytes.size();
   SafetensorsHeader header;
   header.header_hash = hash_bytes(text, 0);
+  header.seal = check_header_seal(text);
   header.tensors.reserve(root.size());
   for (size_t i = 0; i < root.size(); ++i) {
     const std::string_view name = root.key_at(i);

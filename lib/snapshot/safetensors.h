@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/file.h"
+#include "lib/snapshot/header_seal.h"
 
 namespace colibri {
 
@@ -46,6 +47,7 @@ struct TensorRecord {
 struct SafetensorsHeader {
   std::vector<TensorRecord> tensors;  // ascending offset
   std::vector<std::pair<std::string, std::string>> metadata;
+  HeaderSeal seal = HeaderSeal::kNone;  // not judged here: only packed shards must have one
   uint64_t header_hash;  // 64-bit hash of the header bytes, part of a snapshot's identity
 };
 

@@ -54,6 +54,14 @@ void require_fit(const PackedLayout &layout, const TensorInfo &info, const std::
               printable(file, 60).c_str(), printable(name).c_str(), info.offset, kPackedAlignment);
 }
 
+void require_sealed(HeaderSeal seal, const std::string &file) {
+  if (seal == HeaderSeal::kIntact) return;
+  throw_error(StatusCode::kFormat, "%s: the packed snapshot's %s; convert or copy it again",
+              printable(file, 60).c_str(),
+              seal == HeaderSeal::kNone ? "file carries no checksum of its header"
+                                        : "header differs from its checksum");
+}
+
 }  // namespace
 
 void TensorIndex::add_shard(std::unique_ptr<Reader> reader) {
@@ -76,14 +84,17 @@ void TensorIndex::add_shard(std::unique_ptr<Reader> reader) {
                 printable(name, 60).c_str());
   }
   add_metadata(name, header.metadata);
-  add_manifest(file, find_value(header.metadata, kPackedManifestKey));
+  const std::string *manifest = find_value(header.metadata, kPackedManifestKey);
+  // Damage to the manifest's own key must not make a plain snapshot of a packed one.
+  if (manifest != nullptr || header.seal != HeaderSeal::kNone) require_sealed(header.seal, name);
+  add_manifest(file, manifest);
 }
 
 void TensorIndex::add_metadata(const std::string &file,
                                const std::vector<std::pair<std::string, std::string>> &metadata) {
   for (const auto &[key, value] : metadata) {
     if (key == kFormatStampKey) add_stamps(file, value);
-    if (key != kPackedManifestKey) metadata_.try_emplace(key, value);
+    if (key != kPackedManifestKey && key != kHeaderSealKey) metadata_.try_emplace(key, value);
   }
 }
 

@@ -249,7 +249,6 @@ class Convert(CommandTest):
             (["convert", absent, self.packed], "give a folder with config.json"),
             (["convert", TINY, absent / "packed"], "absent"),
             (["convert", TINY, "/proc/packed"], "/proc"),
-            (["convert", TINY, self.packed, "--resume"], "without --resume"),
             (["verify", absent], str(absent)),
             (["verify", TINY], "colibri convert"),
         ]

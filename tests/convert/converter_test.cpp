@@ -346,7 +346,7 @@ TEST_CASE("a source that changed since the conversion was begun is refused") {
   ConversionOptions options;
   options.progress = [](uint64_t done_bytes, uint64_t) { return done_bytes == 0; };
   const auto begin = [&](const std::string &result) {
-    expect_failure(StatusCode::kCancelled, {"--resume"},
+    expect_failure(StatusCode::kCancelled, {"resume"},
                    [&] { convert_snapshot(folders.source(), result, options); });
   };
   ConversionOptions resumed;

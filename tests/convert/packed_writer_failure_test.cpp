@@ -107,7 +107,7 @@ TEST_CASE("a byte that changed on the disk is found before publishing and writte
   }
   {
     PackedWriter writer(plan, true);
-    expect_failure(StatusCode::kIo, {"2 tensors", "layers.1.experts.4", "with --resume"},
+    expect_failure(StatusCode::kIo, {"2 tensors", "layers.1.experts.4", "then resume"},
                    [&] { writer.publish(nullptr); });
     CHECK_FALSE(writer.is_done(4));
     CHECK_FALSE(is_named(plan.destination));

@@ -35,15 +35,14 @@ TEST_CASE("a destination that is taken is refused") {
   expect_failure(StatusCode::kArgument, {"empty"}, [&] { PartialFolder("", false, 0); });
 }
 
-TEST_CASE("a partial folder is taken up on request only, and must be there for it") {
+TEST_CASE("a partial folder is taken up on request only, and made if it is not there") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/out";
-  expect_failure(StatusCode::kNotFound, {"out.partial", "without --resume"},
-                 [&] { PartialFolder(path, true, 0); });
-  CHECK_FALSE(is_named(path + ".partial"));
   { const PartialFolder partial(path, false, 0); }
-  expect_failure(StatusCode::kArgument, {"out.partial", "with --resume", "remove that folder"},
+  expect_failure(StatusCode::kArgument, {"out.partial", "option resume", "remove that folder"},
                  [&] { PartialFolder(path, false, 0); });
+  const PartialFolder other(folder.path() + "/never_begun", true, 0);
+  CHECK(is_named(other.path()));
   const PartialFolder partial(path + "/", true, 0);
   CHECK(partial.path() == path + ".partial");
 }

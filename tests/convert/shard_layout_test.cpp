@@ -79,8 +79,9 @@ TEST_CASE("headers are valid safetensors whose packed tensors are aligned") {
     CHECK(shard.data_begin % kPackedAlignment == 0);
     const SafetensorsHeader header = read_back(plan, shard, sums);
     REQUIRE(header.tensors.size() == shard.n_tensors);
-    REQUIRE(header.metadata.size() == 1);
-    const PackedManifest manifest = parse_packed_manifest(header.metadata[0].second, shard.name);
+    REQUIRE(header.seal == HeaderSeal::kIntact);
+    REQUIRE(header.metadata.size() == 2);
+    const PackedManifest manifest = parse_packed_manifest(header.metadata[1].second, shard.name);
     REQUIRE(manifest.tensors.size() == shard.n_tensors);
     for (size_t i = 0; i < shard.n_tensors; ++i) {
       const OutputTensor &wanted = plan.tensors[shard.first_tensor + i];

@@ -9,6 +9,7 @@
 
 #include "lib/base/checksum.h"
 #include "lib/base/number_formats.h"
+#include "lib/snapshot/header_seal.h"
 
 namespace colibri::test {
 namespace {
@@ -167,7 +168,8 @@ std::string PackedShard::file() const {
 }
 
 std::string PackedShard::file_with(const std::string &text) const {
-  std::string header = "{\"__metadata__\":{\"format\":\"pt\"";
+  std::string header =
+      "{\"__metadata__\":{\"colibri.header\":\"0000000000000000\",\"format\":\"pt\"";
   if (!text.empty()) {
     header += std::string(",\"") + kPackedManifestKey + "\":\"";
     for (const char letter : text) {
@@ -179,9 +181,20 @@ std::string PackedShard::file_with(const std::string &text) const {
   header += entries_.empty() ? "}" : "}," + entries_;
   header += "}";
   header.resize(divide_up(8 + header.size(), kPackedAlignment) * kPackedAlignment - 8, ' ');
+  seal_header(&header);
   std::string file(8, '\0');
   for (size_t i = 0; i < 8; ++i) file[i] = static_cast<char>((header.size() >> (8 * i)) & 0xff);
   return file + header + data_;
+}
+
+std::string seal_again(std::string file) {
+  const std::string opening = std::string("\"") + kHeaderSealKey + "\":\"";
+  uint64_t length = 0;
+  for (size_t i = 0; i < 8; ++i) length |= uint64_t{static_cast<uint8_t>(file[i])} << (8 * i);
+  std::string header = file.substr(8, length);
+  header.replace(header.find(opening) + opening.size(), 16, kOpenSeal);
+  seal_header(&header);
+  return file.replace(8, length, header);
 }
 
 }  // namespace colibri::test

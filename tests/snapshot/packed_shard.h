@@ -59,4 +59,7 @@ class PackedShard {
   std::string data_;
 };
 
+// A file whose header was changed, with the checksum of what it is now.
+std::string seal_again(std::string file);
+
 }  // namespace colibri::test

@@ -103,7 +103,7 @@ TEST_CASE("a packed tensor has the type U8") {
   const size_t at = file.find("\"U8\"");
   REQUIRE(at != std::string::npos);
   file.replace(at, 4, "\"I8\"");
-  expect_refused({file}, {"shard0", "tensor m", "matrix", "I8 instead of U8"});
+  expect_refused({test::seal_again(file)}, {"shard0", "tensor m", "matrix", "I8 instead of U8"});
 }
 
 TEST_CASE("a packed tensor has the bytes of its layout") {
