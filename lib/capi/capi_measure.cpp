@@ -36,7 +36,8 @@ uint64_t read_memory_bytes(uint64_t bytes) {
       static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kLeastMemory));
 }
 
-uint32_t read_n_threads(uint32_t n_threads) {
+// No default: what is measured depends on it.
+uint32_t read_measured_threads(uint32_t n_threads) {
   return in_range("n_threads", n_threads, 1, ThreadPool::kMaxThreads);
 }
 
@@ -129,7 +130,7 @@ colibri_status colibri_measure_kernels(const colibri_measure_options *options, c
     colibri::require_pointer(figures, "figures");
     colibri::check_figure_size(figure_size);
 
-    colibri::ThreadPool threads(colibri::read_n_threads(given.n_threads));
+    colibri::ThreadPool threads(colibri::read_measured_threads(given.n_threads));
     std::vector<colibri::KernelFigures> measured(n_rows);
     const colibri::MachineFigures bounds =
         colibri::measure_kernels(threads, wanted, numbers, measured);
@@ -152,7 +153,7 @@ colibri_status colibri_measure_read_bandwidth(uint32_t n_threads, uint64_t memor
       colibri::throw_error(colibri::StatusCode::kArgument, "n_threads is 0; must be 1..%u",
                            colibri::ThreadPool::kMaxThreads);
     }
-    colibri::ThreadPool threads(colibri::read_n_threads(n_threads));
+    colibri::ThreadPool threads(colibri::read_measured_threads(n_threads));
     *read_gbps = colibri::measure_read_bandwidth(threads, bytes);
   });
 }
