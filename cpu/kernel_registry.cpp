@@ -18,6 +18,8 @@ constexpr uint32_t kAvx512Features = kAvx2Features | kFeatureAvx512F | kFeatureA
                                      kFeatureAvx512Dq | kFeatureAvx512Vl | kFeatureAvx512Vnni;
 #endif
 
+// A set for further instructions (AMX, AVX-VNNI) is one more row here, above the sets that it beats,
+// with its feature in cpu_features.h and its flags in CMakeLists.txt.
 constexpr KernelRow kRows[] = {
 #if COLIBRI_X86
     {"avx512", kAvx512Features | kFeatureManyStreams, &kKernelSetAvx512Streams},

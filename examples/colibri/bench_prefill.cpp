@@ -193,7 +193,7 @@ void add_bench_prefill(CLI::App &bench, Run *run) {
   const auto prefill = std::make_shared<Prefill>();
   add_model_path(*sub, &prefill->model, ModelArgument::kPositional);
   add_prefill_option(*sub, "--tokens", &prefill->plan);
-  add_model_flags(*sub, &prefill->model);
+  add_model_flags(*sub, &prefill->model, "512");
   sub->add_flag("--json", prefill->wants_json, "Print one JSON object");
   sub->callback([prefill, run] { *run = [prefill] { return run_prefill(*prefill); }; });
 }

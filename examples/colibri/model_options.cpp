@@ -41,7 +41,7 @@ void add_model_path(CLI::App &app, ModelFlags *flags, ModelArgument kind) {
       ->type_name("PATH");
 }
 
-void add_model_flags(CLI::App &app, ModelFlags *flags) {
+void add_model_flags(CLI::App &app, ModelFlags *flags, const char *default_chunk) {
   app.add_option("--activations", flags->activations,
                  "How INT4 and INT8 weights are multiplied: int8 or float")
       ->check(CLI::IsMember({"int8", "float"}))
@@ -54,8 +54,9 @@ void add_model_flags(CLI::App &app, ModelFlags *flags) {
   add_size(app, "--ram-budget", &flags->ram_budget_bytes,
            "RAM for everything the model needs, such as 8G or 1.5G; K, M, G, T are powers of 1024 "
            "[90 % of what is free]");
-  add_whole_number(app, "--chunk", {1, 4096}, &flags->chunk,
-                   "Prompt tokens that are computed in one pass [128]");
+  add_whole_number(
+      app, "--chunk", {1, 4096}, &flags->chunk,
+      std::string("Prompt tokens that are computed in one pass [") + default_chunk + "]");
   add_real_number(app, "--latent-norm-eps", {.includes_least = false}, &flags->latent_norm_eps,
                   "Epsilon of the two latent norms of attention [as config.json says]");
 }

@@ -28,7 +28,8 @@ enum class ModelArgument { kPositional, kFlagOnly };
 // Adds --model (or MODEL).
 void add_model_path(CLI::App &app, ModelFlags *flags, ModelArgument kind);
 // Adds --activations, --isa, --threads, --ram-budget, --chunk, --latent-norm-eps.
-void add_model_flags(CLI::App &app, ModelFlags *flags);
+// `default_chunk` is for the help text.
+void add_model_flags(CLI::App &app, ModelFlags *flags, const char *default_chunk = "128");
 
 // The path given, or that of the embedded model. Throws std::runtime_error if nothing is there; it
 // says to give `wanted`.

@@ -19,6 +19,14 @@ std::string format_duration(double seconds) {
   return text;
 }
 
+std::string draw_bar(uint64_t done_bytes, uint64_t total_bytes) {
+  constexpr uint64_t kWidth = 20;
+  const double share =
+      total_bytes == 0 ? 1.0 : static_cast<double>(done_bytes) / static_cast<double>(total_bytes);
+  const auto n_full = std::min<uint64_t>(kWidth, static_cast<uint64_t>(share * kWidth));
+  return "[" + std::string(n_full, '#') + std::string(kWidth - n_full, '.') + "]";
+}
+
 void TransferProgress::begin(const char *verb) {
   if (verb_ == verb) return;
   verb_ = verb;
@@ -32,7 +40,8 @@ void TransferProgress::show(uint64_t done_bytes, uint64_t total_bytes) {
     first_bytes_ = done_bytes;
     begin_ = now;
   }
-  std::string text = verb_ + " " + format_bytes(done_bytes) + " of " + format_bytes(total_bytes);
+  std::string text = verb_ + " " + draw_bar(done_bytes, total_bytes) + " " +
+                     format_bytes(done_bytes) + " of " + format_bytes(total_bytes);
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const auto moved = static_cast<double>(done_bytes - first_bytes_);
   if (seconds > 0.2 && moved > 0) {

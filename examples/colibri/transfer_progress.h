@@ -39,5 +39,7 @@ int32_t show_transfer(void *user, uint64_t done_bytes, uint64_t total_bytes);
 
 // "1:05:09" or "5:09".
 std::string format_duration(double seconds);
+// "[########............]"
+std::string draw_bar(uint64_t done_bytes, uint64_t total_bytes);
 
 }  // namespace colibri::command

@@ -68,7 +68,7 @@ class Planner {
   void plan_matrix(const WeightSource &source, TargetFormat target) {
     if (is_integer(source) || is_quantising(target)) {
       const PackedLayout layout{PackedForm::kMatrix, 1, {choose_layout(source, target)}};
-      add_packed(source.name, layout, {ConversionStep::Kind::kPack, {}, false, {source}});
+      add_packed(source.name, layout, {ConversionStep::Kind::kPack, {}, {source}});
     } else if (target == TargetFormat::kBF16 && source.format != StoredFormat::kBF16) {
       add_rounded(source);
     }
@@ -87,7 +87,7 @@ class Planner {
     const WeightLayout value = make_layout(options_.dense, config.value_width, config.kv_latent);
     ++plan_.n_quantised_matrices;
     add_packed(source.name, {PackedForm::kHeads, config.n_heads, {key, value}},
-               {ConversionStep::Kind::kHeads, {}, false, {source}});
+               {ConversionStep::Kind::kHeads, {}, {source}});
   }
 
   void plan_expert(const std::string &name, const ExpertSource &expert) {
@@ -96,7 +96,7 @@ class Planner {
     for (const WeightSource &matrix : matrices) {
       layout.parts.push_back(choose_layout(matrix, options_.experts));
     }
-    add_packed(name, layout, {ConversionStep::Kind::kExpert, {}, false, matrices});
+    add_packed(name, layout, {ConversionStep::Kind::kExpert, {}, matrices});
   }
 
   // The layout of one packed matrix, which is counted.
@@ -122,7 +122,7 @@ class Planner {
     take(source);
     const uint64_t bytes = checked_multiply(matrix_elements(source), 2, "a matrix in BF16");
     rounded_.push_back({{source.name, "BF16", {source.rows, source.columns}, bytes, std::nullopt},
-                        {ConversionStep::Kind::kRound, {}, false, {source}}});
+                        {ConversionStep::Kind::kRound, {}, {source}}});
   }
 
   // The stored tensors behind a source are not copied as well.
@@ -143,11 +143,6 @@ class Planner {
   }
 
   void copy_rest() {
-    std::unordered_set<std::string> used;
-    visit_sources(source_.sources(), [&](const WeightSource &source) {
-      used.insert(source.name);
-      if (source.scales.bytes != 0) used.insert(scales_name(source));
-    });
     const TensorIndex &index = source_.index();
     const auto type_names = read_type_names();
     for (const std::string_view view : index.names()) {
@@ -156,8 +151,7 @@ class Planner {
       const TensorInfo &info = *index.find(name);
       OutputTensor tensor{name, type_names.at(name), info.shape, info.bytes, std::nullopt};
       tensor.stamp = index.stamped_format(name);
-      copied_.push_back(
-          {std::move(tensor), {ConversionStep::Kind::kCopy, name, used.contains(name), {}}});
+      copied_.push_back({std::move(tensor), {ConversionStep::Kind::kCopy, name, {}}});
     }
   }
 

@@ -27,7 +27,6 @@ struct ConversionStep {
   };
   Kind kind = Kind::kCopy;
   std::string copied_name;            // kCopy: the stored tensor
-  bool is_checked = false;            // kCopy: NaN and Inf are refused
   std::vector<WeightSource> sources;  // the others: one, or gate, up, down
 };
 

@@ -72,7 +72,7 @@ class Conversion {
   void run(const ConversionStep &step, const OutputTensor &output, ByteSink append) {
     switch (step.kind) {
       case ConversionStep::Kind::kCopy:
-        plain_.copy(step.copied_name, step.is_checked, append);
+        plain_.copy(step.copied_name, append);
         break;
       case ConversionStep::Kind::kRound:
         plain_.round(step.sources[0], append);

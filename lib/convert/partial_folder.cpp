@@ -40,6 +40,7 @@ PartialFolder::PartialFolder(const std::string &destination, bool resumes, uint6
   if (destination.empty()) {
     throw_error(StatusCode::kArgument, "the destination is empty; give the path of a new folder");
   }
+  if (resumes) take_back_unpublished();
   require_free_name();
   const bool is_there = is_named(path_);
   if (is_there && is_named(join_path(path_, kLockName))) {
@@ -74,6 +75,18 @@ void PartialFolder::require_only(const std::set<std::string> &names) const {
 
 void PartialFolder::require_space(uint64_t needed_bytes) const {
   check_space(path_, needed_bytes);
+}
+
+// A kill between the renaming and the end of publish() leaves journal and lock, or the lock alone.
+void PartialFolder::take_back_unpublished() const {
+  const std::string lock = join_path(destination_, kLockName);
+  if (is_named(path_) || !is_named(lock)) return;
+  const FileLock held(lock);  // another process may be at that very place
+  if (is_named(join_path(destination_, kJournalName))) {
+    rename_new(destination_, path_);
+  } else {
+    remove_file(lock);
+  }
 }
 
 void PartialFolder::require_free_name() const {

@@ -20,7 +20,7 @@ std::string partial_directory(const std::string &destination);
 class PartialFolder {
  public:
   // Errors as PackedWriter has them. With `resumes` and no folder one is made: what was killed may
-  // not have come so far. A new folder is only made if the disk has `needed_bytes` free.
+  // not have come so far; a destination that was killed while it got its name is taken back. A new folder is only made if the disk has `needed_bytes` free.
   PartialFolder(const std::string &destination, bool resumes, uint64_t needed_bytes);
 
   const std::string &path() const noexcept { return path_; }
@@ -38,6 +38,8 @@ class PartialFolder {
   void publish();
 
  private:
+  void take_back_unpublished() const;
+
   std::string destination_;
   std::string path_;
   std::unique_ptr<FileLock> lock_;

@@ -42,7 +42,7 @@ Status round_rows(const std::string &tensor, const ElementRange &range,
 PlainWriter::PlainWriter(const TensorIndex &index, ThreadPool &threads)
     : index_(index), threads_(threads), workers_(threads.n_threads()) {}
 
-void PlainWriter::copy(const std::string &tensor, bool is_checked, ByteSink sink) {
+void PlainWriter::copy(const std::string &tensor, ByteSink sink) {
   const TensorInfo &info = *index_.find(tensor);
   const uint64_t n_pieces = divide_up(info.bytes, kPieceBytes);
   const size_t n_slice = std::min<size_t>(n_pieces, slice_items(kPieceBytes, threads_.n_threads()));
@@ -57,7 +57,7 @@ void PlainWriter::copy(const std::string &tensor, bool is_checked, ByteSink sink
         const uint64_t at = piece * kPieceBytes;
         const std::span<uint8_t> bytes(bytes_.data() + place * kPieceBytes, piece_bytes(piece));
         const Status status = read_piece(index_, tensor, info, at, bytes);
-        if (!status.is_ok() || !is_checked) return status;
+        if (!status.is_ok()) return status;
         return check_stored(tensor, info.type, {at / element_bytes, last_extent(info)}, bytes);
       },
       [&](size_t first, size_t n) {

@@ -18,9 +18,9 @@ class PlainWriter {
  public:
   PlainWriter(const TensorIndex &index, ThreadPool &threads);
 
-  // The stored bytes of a tensor of the index. Throws Error: kIo; kNonFinite, if `is_checked`, for
-  // an element that is NaN or infinite; and what sink throws.
-  void copy(const std::string &tensor, bool is_checked, ByteSink sink);
+  // The stored bytes of a tensor of the index, whether the model uses it or not. Throws Error: kIo;
+  // kNonFinite for an element that is NaN or infinite; and what sink throws.
+  void copy(const std::string &tensor, ByteSink sink);
 
   // A float or FP8 matrix, row-major in BF16. Throws Error: kIo; kNonFinite for a weight that is
   // NaN or infinite, or too large for BF16; and what sink throws.

@@ -153,10 +153,11 @@ RoutingDesign design_routing(const RouterShape &shape, double skew, double repea
   const double least = simulation.repeat(design.biases, 0.0);
   const double offered = std::ceil(least / kRepeatStep) * kRepeatStep;
   if (repeat < least) {
-    throw_error(StatusCode::kArgument,
-                "repeat is %g; with %u of %u experts and skew %g two tokens have %.3f of their "
-                "experts in common by chance: must be %.3f..1",
-                repeat, shape.n_chosen, shape.n_experts, skew, least, offered);
+    throw_error(
+        StatusCode::kArgument,
+        "repeat is %g (0.4 unless given); with %u of %u experts and skew %g two tokens have "
+        "%.3f of their experts in common by chance: give a repeat of %.3f..1",
+        repeat, shape.n_chosen, shape.n_experts, skew, least, offered);
   }
   double low = 0.0, high = 1.0;
   for (int i = 0; i < kBisections; ++i) {

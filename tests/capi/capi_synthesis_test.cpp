@@ -61,7 +61,7 @@ TEST_CASE("synthesis refuses what is NULL and every option outside its range, by
                 {"skew is -1", [](auto *o) { o->skew = -1.0f; }},
                 {"skew is 2.1;", [](auto *o) { o->skew = 2.1f; }},
                 {"skew", [](auto *o) { o->skew = std::nanf(""); }},
-                {"repeat is 0.05;", [](auto *o) { o->repeat = 0.05f; }},
+                {"repeat is 0.05 ", [](auto *o) { o->repeat = 0.05f; }},
                 {"repeat is 1.1;", [](auto *o) { o->repeat = 1.1f; }},
                 {"repeat", [](auto *o) { o->repeat = std::numeric_limits<float>::infinity(); }},
                 {"n_threads", [](auto *o) { o->n_threads = 1025; }},

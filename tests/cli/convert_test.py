@@ -209,7 +209,7 @@ class Convert(CommandTest):
         os.close(reader)
         self.assertEqual(process.returncode, 0)
         text = shown.decode("utf-8")
-        self.assertRegex(text, r"(converting|checking) [\d.]+ \w+ of 10\.7 MiB, \d+ MB/s, 0:\d\d left")
+        self.assertRegex(text, r"(converting|checking) \[#*\.*\] [\d.]+ \w+ of 10\.7 MiB, \d+ MB/s, 0:\d\d left")
         self.assertTrue(text.endswith("\r\033[K"), text)
 
     def test_a_changed_source_is_not_gone_on_with(self):

@@ -86,7 +86,6 @@ TEST_CASE("by default experts become INT4, dense matrices INT8, and the rest sta
         "model.layers.0.self_attn.indexer.k_norm.bias", "model.layers.0.input_layernorm.weight"}) {
     INFO(kept);
     CHECK(model.kind(kept) == Kind::kCopy);
-    CHECK(model.find(kept).step.is_checked);
   }
   CHECK(model.plan().n_kept_matrices == 0);
   // 8 experts of 3; per layer 4 of attention, kv_b and 3 dense ones; 2 of each of 2 indexers.
@@ -146,10 +145,8 @@ TEST_CASE("keep packs experts without a change and copies everything else") {
   CHECK(model.layout(kExpert, 2).format == WeightFormat::kF32);
   for (const std::string &name : {kQueryA, kHeads}) {
     CHECK(model.kind(name) == Kind::kCopy);
-    CHECK(model.find(name).step.is_checked);
     CHECK(model.find(name).tensor.type_name == "F8_E4M3");
     CHECK(model.kind(name + "_scale_inv") == Kind::kCopy);
-    CHECK(model.find(name + "_scale_inv").step.is_checked);
   }
   CHECK(model.kind(kEmbedding) == Kind::kCopy);
   CHECK(model.plan().n_quantised_matrices == 0);
@@ -224,7 +221,6 @@ TEST_CASE("nothing that is stored is left out, used or not, and types keep their
            {"scalar", "BOOL"}}) {
     const Entry &entry = model.find(name);
     CHECK(entry.step.kind == Kind::kCopy);
-    CHECK_FALSE(entry.step.is_checked);
     CHECK(entry.tensor.type_name == type);
     CHECK(entry.tensor.shape == source.find(name).shape);
     CHECK(entry.tensor.bytes == source.find(name).data.size());

@@ -124,4 +124,25 @@ TEST_CASE("a folder that could not get its name is still locked and has its jour
   CHECK(read_folder(path).empty());
 }
 
+TEST_CASE("a folder that was killed while it got its name is taken up again, or tidied") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/out";
+  folder.write("out/conversion.journal", "j");
+  folder.write("out/conversion.lock", "");
+  expect_failure(StatusCode::kArgument, {"exists already"}, [&] { PartialFolder(path, false, 0); });
+  {
+    const FileLock publishing(path + "/conversion.lock");
+    expect_failure(StatusCode::kBusy, {}, [&] { PartialFolder(path, true, 0); });
+  }
+  {
+    const PartialFolder partial(path, true, 0);
+    CHECK_FALSE(is_named(path));
+    CHECK(is_named(partial.journal_path()));
+  }
+  folder.write("done/conversion.lock", "");
+  expect_failure(StatusCode::kArgument, {"exists already"},
+                 [&] { PartialFolder(folder.path() + "/done", true, 0); });
+  CHECK_FALSE(is_named(folder.path() + "/done/conversion.lock"));
+}
+
 }  // namespace colibri::test

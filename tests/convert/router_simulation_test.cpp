@@ -102,7 +102,7 @@ TEST_CASE("a repeat below what chance gives is refused with the smallest one, wh
       const std::string message = error.what();
       INFO(message);
       CHECK(message.find("repeat is 0.01") != std::string::npos);
-      const std::string before = "must be ";
+      const std::string before = "a repeat of ";
       const size_t at = message.find(before);
       REQUIRE(at != std::string::npos);
       const double least = std::stod(message.substr(at + before.size()));
