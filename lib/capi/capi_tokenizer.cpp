@@ -184,8 +184,8 @@ colibri_status colibri_chat_encode(const colibri_tokenizer *tokenizer,
     const colibri::ChatOptions options = colibri::read_chat_flags(flags);
     const colibri::OutBuffer out(ids, capacity, n_ids, "ids");
     std::vector<int32_t> found;
-    colibri::format_glm_chat(*use->tokenizer, colibri::read_messages(messages, n_messages), options,
-                             &found);
+    colibri::format_chat(*use->tokenizer, colibri::recognise_chat_layout(*use->tokenizer),
+                         colibri::read_messages(messages, n_messages), options, &found);
     return out.put(std::span<const int32_t>(found));
   });
 }
