@@ -6,6 +6,7 @@
 #include "lib/tokenizer/chat_layout.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "lib/base/status.h"
 
@@ -20,6 +21,21 @@ constexpr const char *kWithout =
 
 bool has_text(std::string_view text, std::string_view part) noexcept {
   return text.find(part) != std::string_view::npos;
+}
+
+// Templates write the same literal in several ways; markers have line feeds and single quotes.
+std::string unify_spelling(std::string_view text) {
+  std::string unified;
+  unified.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i, 2) == "\\n") {
+      unified += '\n';
+      ++i;
+    } else {
+      unified += text[i] == '"' ? '\'' : text[i];
+    }
+  }
+  return unified;
 }
 
 bool fits_template(const ChatLayout &layout, std::string_view text) noexcept {
@@ -54,16 +70,18 @@ std::string_view trim_both(std::string_view text, std::string_view characters) n
 }
 
 // The system text that a template spells out between the marks of a system turn; empty without one.
-std::string_view find_default_system(std::string_view text) noexcept {
-  constexpr std::string_view kOpen = "<|im_start|>system\\n";
+std::string find_default_system(const std::string &spelled) {
+  constexpr std::string_view kOpen = "<|im_start|>system\n";
   constexpr std::string_view kClose = "<|im_end|>";
+  const std::string unified = unify_spelling(spelled);
+  const std::string_view text = unified;
   for (size_t hit = text.find(kOpen); hit != std::string_view::npos;
        hit = text.find(kOpen, hit + 1)) {
     const std::string_view rest = text.substr(hit + kOpen.size());
     const std::string_view found = rest.substr(0, rest.find(kClose));
     if (found.size() < rest.size() && !found.empty() &&
-        found.find_first_of("'\"\\{}") == std::string_view::npos) {
-      return found;
+        found.find_first_of("'{}") == std::string_view::npos) {
+      return std::string(found);
     }
   }
   return {};
@@ -162,9 +180,11 @@ class ChatFormatter {
         check_system(i);
         continue;
       }
-      if (role == ChatRole::kTool && layout_.tool.open == nullptr) refuse(i, "of a tool");
+      if (role == ChatRole::kTool && layout_.tool.open == nullptr) {
+        refuse(i, "is of a tool, which has no place");
+      }
       if (layout_.must_alternate && (role == ChatRole::kUser) != (n_turns % 2 == 0)) {
-        refuse(i, "out of turn: user and assistant must alternate, the user first, which");
+        refuse(i, "is out of turn: user and assistant must alternate, the user first");
       }
       ++n_turns;
     }
@@ -184,18 +204,18 @@ class ChatFormatter {
 
  private:
   [[noreturn]] void refuse(size_t i, const char *what) const {
-    throw_error(StatusCode::kArgument, "messages[%zu] is %s the chat layout %s has no place for", i,
-                what, layout_.name);
+    throw_error(StatusCode::kArgument, "messages[%zu] %s in the chat layout %s", i, what,
+                layout_.name);
   }
 
   void check_system(size_t i) const {
     const SystemPlace place = layout_.system_place;
-    if (place == SystemPlace::kRefused) refuse(i, "of the system");
+    if (place == SystemPlace::kRefused) refuse(i, "is of the system, which has no place");
     if (i != 0 && (place == SystemPlace::kFirstTurn || place == SystemPlace::kBeforeFirstUser)) {
-      refuse(i, "of the system but not the first, which");
+      refuse(i, "is of the system, which must come first");
     }
     if (place == SystemPlace::kBeforeFirstUser && messages_.size() < 2) {
-      refuse(i, "of the system without a user behind it, which");
+      refuse(i, "is of the system, which needs a user behind it");
     }
   }
 
@@ -310,14 +330,14 @@ class ChatFormatter {
   const std::vector<ChatMessage> &messages_;
   const ChatOptions options_;
   ChatWriter writer_;
-  std::string_view default_system_;
+  std::string default_system_;
   size_t n_until_last_user_ = 0;  // messages up to and with the last one of the user
 };
 
 }  // namespace
 
 const ChatLayout &recognise_chat_layout(const Tokenizer &tokenizer) {
-  const std::string &text = tokenizer.chat_template().text;
+  const std::string text = unify_spelling(tokenizer.chat_template().text);
   const ChatLayout *nearest = nullptr;
   std::string nearest_missing;
   for (const ChatLayout &layout : chat_layouts()) {
@@ -340,6 +360,14 @@ const ChatLayout &recognise_chat_layout(const Tokenizer &tokenizer) {
       "%s chat layout %s, but the tokenizer has no \"%s\", which that needs; %s",
       text.empty() ? "there is no chat template, hence the" : "the chat template is that of",
       nearest->name, nearest_missing.c_str(), kWithout);
+}
+
+std::vector<int32_t> find_prefix(const Tokenizer &tokenizer) {
+  if (!tokenizer.prefix_ids().empty()) return tokenizer.prefix_ids();
+  const std::optional<int32_t> mask = tokenizer.find_token("[gMASK]");
+  const std::optional<int32_t> start = tokenizer.find_token("<sop>");
+  if (!mask || !start) return {};
+  return {*mask, *start};
 }
 
 void format_chat(const Tokenizer &tokenizer, const ChatLayout &layout,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Chat layouts as data (the table is chat_layouts.cpp): roles and texts to one list of ids. Control
-// tokens come from the layout alone; message texts are encoded as plain text, so a user cannot forge
-// a turn. No template code of a model file is run: its text only tells which layout it describes.
+// tokens come from the layout alone; message texts are encoded as plain text, so a user cannot
+// forge a turn. No template code of a model file is run: its text only tells the layout.
 
 #pragma once
 
@@ -98,8 +98,13 @@ std::span<const ChatLayout> chat_layouts() noexcept;
 // says what is missing and how to do without.
 const ChatLayout &recognise_chat_layout(const Tokenizer &tokenizer);
 
-// Appends the ids of a conversation. Throws Error(kArgument) for messages that the layout cannot
-// hold, by number: a role that it lacks, turns that do not alternate.
+// Ids that a text without a layout begins with: the tokenizer's prefix_ids(), else [gMASK]<sop> if
+// it has both.
+std::vector<int32_t> find_prefix(const Tokenizer &tokenizer);
+
+// Appends the ids of a conversation; `layout` is one that fits the tokenizer. Throws
+// Error(kArgument) for messages that it cannot hold, by number: a role that it lacks, turns that do
+// not alternate.
 void format_chat(const Tokenizer &tokenizer, const ChatLayout &layout,
                  const std::vector<ChatMessage> &messages, const ChatOptions &options,
                  std::vector<int32_t> *ids);

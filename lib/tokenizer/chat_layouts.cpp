@@ -2,7 +2,8 @@
 //
 // The table of layouts. A row is written only from a published template; what a template says for
 // tools beyond their results is left out. Markers are the shortest texts that tell the templates of
-// a family apart. Order matters where a row's markers also occur in the template of another.
+// a family apart, in the spelling that unify_spelling() of chat_layout.cpp makes. Order matters
+// where a row's markers also occur in the template of another.
 
 #include "lib/tokenizer/chat_layout.h"
 
@@ -21,12 +22,12 @@ constexpr const char *kGlm45Controls[] = {"[gMASK]",          "<sop>",         "
                                           "<think>",          "</think>",      "<tool_response>",
                                           "</tool_response>", "/nothink"};
 constexpr const char *kGlm45Markers[] = {"[gMASK]<sop>", "'/nothink'", "<|user|>\n{{",
-                                         "\\n<tool_response>\\n"};
+                                         "\n<tool_response>\n"};
 constexpr const char *kGlm47Markers[] = {"[gMASK]<sop>", "{{ '</think>' }}", "{{- '</think>' if"};
 constexpr const char *kGlm52Markers[] = {"[gMASK]<sop>",
-                                         "Reasoning Effort: ", "is defined and not clear_thinking"};
+                                         "Reasoning Effort:", "is defined and not clear_thinking"};
 constexpr const char *kGlm53Markers[] = {
-    "[gMASK]<sop>", "Reasoning Effort: ", "clear_thinking is defined else false"};
+    "[gMASK]<sop>", "Reasoning Effort:", "clear_thinking is defined else false"};
 constexpr const char *kGlmPlainMarkers[] = {"[gMASK]<sop>", "<|user|>{{", "<|observation|>",
                                             "<think>"};
 constexpr const char *kGlmPlainExclusions[] = {"strip()", "/nothink", "Reasoning Effort"};
@@ -125,7 +126,7 @@ constexpr const char *kDeepSeekMarkers[] = {"bos_token", "<\uFF5CUser\uFF5C>",
                                             "<\uFF5CAssistant\uFF5C>"};
 constexpr const char *kDeepSeekExclusions[] = {"think>"};
 constexpr const char *kDeepSeekR1Markers[] = {"bos_token", "<\uFF5CUser\uFF5C>",
-                                              "<\uFF5CAssistant\uFF5C><think>\\n", "'</think>'"};
+                                              "<\uFF5CAssistant\uFF5C><think>\n", "'</think>'"};
 constexpr const char *kDeepSeek31Markers[] = {"bos_token", "<\uFF5CUser\uFF5C>", "{{'</think>'}}",
                                               "{{'<think>'}}"};
 
@@ -178,13 +179,18 @@ constexpr ChatLayout make_deepseek32() {
 
 // ChatML: Qwen 1.5 and 2, and Qwen 3.
 constexpr const char *kChatMlControls[] = {"<|im_start|>", "<|im_end|>"};
-constexpr const char *kChatMlMarkers[] = {"<|im_start|>", "<|im_end|>", "<|im_start|>assistant\\n"};
+constexpr const char *kChatMlMarkers[] = {"<|im_start|>", "<|im_end|>", "<|im_start|>assistant\n"};
 constexpr const char *kChatMlExclusions[] = {"think>", "<|im_sep|>", "<function=", "bos_token"};
 constexpr const char *kQwen3Controls[] = {"<|im_start|>", "<|im_end|>",      "<think>",
                                           "</think>",     "<tool_response>", "</tool_response>"};
 constexpr const char *kQwen3Markers[] = {"<|im_start|>", "last_query_index",
-                                         "enable_thinking is false", "<think>\\n\\n</think>\\n\\n"};
-constexpr const char *kQwen3Exclusions[] = {"<function=", "preserve_thinking", "'<think>\\n' }}"};
+                                         "enable_thinking is false", "<think>\n\n</think>\n\n"};
+constexpr const char *kQwen3Exclusions[] = {"<function=", "preserve_thinking", "'<think>\n' }}"};
+
+constexpr const char *kQwen3ThinkingMarkers[] = {"last_query_index",
+                                                 "<|im_start|>assistant\n<think>\n' }}"};
+constexpr const char *kQwen3ThinkingExclusions[] = {"<function=", "preserve_thinking",
+                                                    "enable_thinking"};
 
 constexpr ChatLayout kChatMl = {.name = "chatml",
                                 .controls = kChatMlControls,
@@ -218,11 +224,22 @@ constexpr ChatLayout make_qwen3() {
   return layout;
 }
 
+// Thinks whatever is asked.
+constexpr ChatLayout make_qwen3_thinking() {
+  ChatLayout layout = make_qwen3();
+  layout.name = "qwen3-thinking";
+  layout.markers = kQwen3ThinkingMarkers;
+  layout.exclusions = kQwen3ThinkingExclusions;
+  layout.generation = "<|im_start|>assistant\n<think>\n";
+  layout.thinking_generation = layout.generation;
+  return layout;
+}
+
 // Mistral. [INST] is no token of these vocabularies.
-constexpr const char *kMistralMarkers[] = {"bos_token", "eos_token", "' [INST] '", "' [/INST]'"};
-constexpr const char *kMistralQuotedMarkers[] = {"bos_token", "eos_token", "\" [INST] \"",
-                                                 "\" [/INST]\""};
-constexpr const char *kMistralExclusions[] = {"<<SYS>>", "[AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]"};
+constexpr const char *kMistralMarkers[] = {"bos_token", "eos_token", "' [INST] '", "' [/INST]'",
+                                           "system_message"};
+constexpr const char *kMistralExclusions[] = {"<<SYS>>", "[AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]",
+                                              "' ' + eos_token"};
 constexpr const char *kMistralBareMarkers[] = {"bos_token", "eos_token", "'[INST] '", "' [/INST]'"};
 constexpr const char *kMistralBareExclusions[] = {
     "<<SYS>>", "[AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]", "system", "' ' +", "bos_token +"};
@@ -238,12 +255,6 @@ constexpr ChatLayout kMistral = {.name = "mistral-v1",
                                  .system_join = "\n\n",
                                  .must_alternate = true};
 
-constexpr ChatLayout make_mistral_quoted() {
-  ChatLayout layout = kMistral;
-  layout.markers = kMistralQuotedMarkers;
-  return layout;
-}
-
 constexpr ChatLayout make_mistral_bare() {
   ChatLayout layout = kMistral;
   layout.name = "mistral-v0";
@@ -257,13 +268,12 @@ constexpr ChatLayout make_mistral_bare() {
 
 // OLMoE. Its role marks are no tokens either. The older template ends the last answer with a line
 // feed, the newer one does not.
-constexpr const char *kTuluLinesMarkers[] = {"bos_token",          "eos_token",
-                                             "'<|system|>\\n'",    "'<|user|>\\n'",
-                                             "'<|assistant|>\\n'", "}}\n{% elif"};
-constexpr const char *kTuluMarkers[] = {"bos_token",     "eos_token",          "'<|system|>\\n'",
-                                        "'<|user|>\\n'", "'<|assistant|>\\n'", "eos_token + '\\n'",
+constexpr const char *kTuluLinesMarkers[] = {"bos_token",    "eos_token",         "'<|system|>\n'",
+                                             "'<|user|>\n'", "'<|assistant|>\n'", "}}\n{% elif"};
+constexpr const char *kTuluMarkers[] = {"bos_token",    "eos_token",         "'<|system|>\n'",
+                                        "'<|user|>\n'", "'<|assistant|>\n'", "eos_token + '\n'",
                                         "not loop.last"};
-constexpr const char *kTuluExclusions[] = {"[gMASK]", "<|end|>", "+ '\\n' }}\n"};
+constexpr const char *kTuluExclusions[] = {"[gMASK]", "<|end|>", "+ '\n' }}\n"};
 
 constexpr ChatLayout kTuluLines = {.name = "tulu-2",
                                    .controls = {},
@@ -311,9 +321,9 @@ constexpr ChatLayout kLayouts[] = {make_glm53(),
                                    make_deepseek31(),
                                    make_deepseek32(),
                                    make_qwen3(),
+                                   make_qwen3_thinking(),
                                    kChatMl,
                                    kMistral,
-                                   make_mistral_quoted(),
                                    make_mistral_bare(),
                                    kTuluLines,
                                    make_tulu(),

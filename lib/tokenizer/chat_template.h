@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ChatTemplate: what the files beside a tokenizer.json say about chats. The template's text is never
-// run; chat_layout.cpp looks for marks in it to tell which built-in layout it describes.
+// ChatTemplate: what the files beside a tokenizer.json say about chats. The template's text is
+// never run; chat_layout.cpp looks for marks in it to tell which built-in layout it describes.
 
 #pragma once
 
