@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// colibri chat: a conversation in the GLM layout. The whole conversation is encoded at every turn;
-// the scheduler finds that the slot holds its beginning already, so only the new part is computed.
+// colibri chat: a conversation in the layout of the model. The whole conversation is encoded at
+// every turn; the scheduler finds that the slot holds its beginning, so only the rest is computed.
 
 #include <cstdio>
 #include <iostream>
@@ -145,6 +145,8 @@ int run_chat(const Chat &chat) {
   if (colibri_model_tokenizer(model.get()) == nullptr) {
     throw std::runtime_error("the model has no tokenizer.json; chat needs one");
   }
+  const char *layout = nullptr;  // a model without one is refused before anybody types
+  call(colibri_chat_layout, colibri_model_tokenizer(model.get()), &layout);
   colibri_scheduler *created = nullptr;
   call(colibri_scheduler_create, model.get(), nullptr, &created);
   const SchedulerPtr scheduler(created);
@@ -155,7 +157,7 @@ int run_chat(const Chat &chat) {
 }  // namespace
 
 void add_chat(CLI::App &app, Run *run) {
-  CLI::App *sub = app.add_subcommand("chat", "Talk with a model that knows the GLM chat layout");
+  CLI::App *sub = app.add_subcommand("chat", "Talk with a model whose chat layout is known");
   const auto chat = std::make_shared<Chat>();
   add_model_path(*sub, &chat->model, ModelArgument::kPositional);
   sub->add_option("--system", chat->system, "What the model is told before the conversation")

@@ -105,7 +105,8 @@ void add_generate(CLI::App &app, Run *run) {
   add_model_path(*sub, &generate->model, ModelArgument::kFlagOnly);
   add_generation_flags(*sub, &generate->generation);
   add_model_flags(*sub, &generate->model);
-  sub->add_flag("--raw", generate->form.is_raw, "Do not begin the prompt with [gMASK]<sop>");
+  sub->add_flag("--raw", generate->form.is_raw,
+                "Take the prompt as it is, without the prefix of the model");
   sub->add_flag("--special", generate->form.allows_control,
                 "Read tokens such as <|user|> in the prompt as such");
   sub->add_flag("--echo", generate->echoes, "Print the prompt before its continuation");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GLM model has only ever seen sequences that begin with [gMASK]<sop>; without them its first
-// words are poor.
+// A model has only ever seen sequences that begin with its prefix (BOS, or [gMASK]<sop> of GLM);
+// without it its first words are poor.
 
 #include "examples/colibri/prompt_text.h"
 
@@ -12,14 +12,10 @@
 namespace colibri::command {
 namespace {
 
-std::vector<int32_t> glm_prefix(const colibri_tokenizer *tokenizer) {
-  std::vector<int32_t> prefix;
-  for (const char *token : {"[gMASK]", "<sop>"}) {
-    int32_t id = 0;
-    if (colibri_tokenizer_find(tokenizer, token, &id, nullptr) != COLIBRI_OK) return {};
-    prefix.push_back(id);
-  }
-  return prefix;
+std::vector<int32_t> read_prefix(const colibri_tokenizer *tokenizer) {
+  return read_sized<std::vector<int32_t>>([&](int32_t *ids, size_t capacity, size_t *n_ids) {
+    call(colibri_tokenizer_prefix, tokenizer, ids, capacity, n_ids);
+  });
 }
 
 }  // namespace
@@ -37,7 +33,7 @@ std::vector<int32_t> encode_prompt(const colibri_tokenizer *tokenizer, std::stri
   if (tokenizer == nullptr) {
     throw std::runtime_error("the model has no tokenizer.json; give the prompt as --ids 1,2,3");
   }
-  std::vector<int32_t> ids = form.is_raw ? std::vector<int32_t>() : glm_prefix(tokenizer);
+  std::vector<int32_t> ids = form.is_raw ? std::vector<int32_t>() : read_prefix(tokenizer);
   const std::vector<int32_t> body = encode_text(
       tokenizer, text, form.allows_control ? COLIBRI_CONTROL_ALLOWED : COLIBRI_CONTROL_PLAIN);
   ids.insert(ids.end(), body.begin(), body.end());

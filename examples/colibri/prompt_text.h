@@ -23,8 +23,8 @@ struct PromptForm {
 std::vector<int32_t> encode_text(const colibri_tokenizer *tokenizer, std::string_view text,
                                  int32_t control);
 
-// Ids of a prompt: the prefix [gMASK]<sop> of GLM if the tokenizer has these tokens, then the text.
-// Throws std::runtime_error if there is no tokenizer.
+// Ids of a prompt: the tokenizer's prefix, then the text. Throws std::runtime_error if there is no
+// tokenizer.
 std::vector<int32_t> encode_prompt(const colibri_tokenizer *tokenizer, std::string_view text,
                                    const PromptForm &form);
 

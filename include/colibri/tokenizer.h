@@ -23,7 +23,7 @@ typedef struct colibri_tokenizer colibri_tokenizer;
 typedef struct colibri_stream_decoder colibri_stream_decoder;
 
 /** What encoding does with text that spells a control token such as "<|user|>". */
-#define COLIBRI_CONTROL_PLAIN 0   /**< no added token matches: right for text from users */
+#define COLIBRI_CONTROL_PLAIN 0   /**< no added token but white space: right for text of users */
 #define COLIBRI_CONTROL_ALLOWED 1 /**< it becomes the control token */
 
 /**
@@ -127,6 +127,23 @@ COLIBRI_API colibri_status colibri_tokenizer_find(const colibri_tokenizer *token
                                                   const char *token, int32_t *id,
                                                   colibri_error *error);
 
+/**
+ * Ids that a text begins with: those of the file's post-processor (BOS), else [gMASK]<sop> if the
+ * tokenizer has both, because GLM models know no other beginning, else none.
+ * colibri_tokenizer_encode() does not add them; colibri_chat_encode() writes what its layout says.
+ *
+ * @param ids       [out] NULL with capacity 0 only asks for the count.
+ * @param capacity  Elements of ids.
+ * @param n_ids     [out] Count, also when the buffer is too small.
+ *
+ * Threads    Any.
+ * Errors     COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_CAPACITY.
+ * Since      0.2
+ */
+COLIBRI_API colibri_status colibri_tokenizer_prefix(const colibri_tokenizer *tokenizer,
+                                                    int32_t *ids, size_t capacity, size_t *n_ids,
+                                                    colibri_error *error);
+
 /** Who speaks in a chat. */
 #define COLIBRI_ROLE_SYSTEM 0
 #define COLIBRI_ROLE_USER 1
@@ -137,16 +154,36 @@ COLIBRI_API colibri_status colibri_tokenizer_find(const colibri_tokenizer *token
 typedef struct colibri_chat_message {
   uint32_t struct_size; /**< set by the caller, the same in all messages of one call */
   int32_t role;         /**< COLIBRI_ROLE_* */
-  const char *text;     /**< UTF-8, NUL-terminated; encoded as plain text whatever it spells */
+  const char *text;     /**< UTF-8, NUL-terminated */
 } colibri_chat_message;
 
 /** Flags of colibri_chat_encode(). */
 #define COLIBRI_CHAT_NO_GENERATION_PROMPT 1u /**< do not open the assistant's turn at the end */
-#define COLIBRI_CHAT_THINKING 2u             /**< let the assistant think first */
+#define COLIBRI_CHAT_THINKING 2u             /**< let the assistant think first, if it can */
 
 /**
- * A conversation in the GLM layout to ids, control tokens and prompt prefix included. The layout is
- * built in; no template of a model file is executed.
+ * The chat layout of a tokenizer. Layouts are built in. The text of the chat template beside the
+ * tokenizer.json (chat_template.jinja, or tokenizer_config.json) and the vocabulary tell which one
+ * it is; the template is never executed. Without a template, vocabularies that no other layout has
+ * are recognised.
+ *
+ * @param name  [out] A constant such as "glm-4.7", "qwen3", "deepseek-v3", "mistral-v1"; valid for
+ *              ever. The list is in docs/cli.md.
+ *
+ * Threads    Any.
+ * Errors     COLIBRI_E_UNSUPPORTED  the template is none that this version knows, or the tokenizer
+ *                                   lacks a token of the layout: it is named.
+ *            COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_MEMORY.
+ * Since      0.2
+ */
+COLIBRI_API colibri_status colibri_chat_layout(const colibri_tokenizer *tokenizer,
+                                               const char **name, colibri_error *error);
+
+/**
+ * A conversation to ids in the layout of colibri_chat_layout(), control tokens and prompt prefix
+ * included. Texts are plain whatever they spell: they cannot open or close a turn. Only an answer
+ * of the assistant may hold tokens that are not special, such as those of a tool call, and its
+ * <think> part is left out or written as the layout says.
  *
  * @param messages    n_messages structs, at most 65536; NULL only with n_messages 0.
  * @param flags       COLIBRI_CHAT_* combined, or 0.
@@ -155,9 +192,11 @@ typedef struct colibri_chat_message {
  * @param n_ids       [out] Count, also when the buffer is too small.
  *
  * Threads    Any.
- * Errors     COLIBRI_E_UNSUPPORTED  the tokenizer lacks a token of the layout: it is named.
+ * Errors     COLIBRI_E_UNSUPPORTED  as colibri_chat_layout().
+ *            COLIBRI_E_ARGUMENT     also: a message that the layout has no place for, by number (a
+ *                                   role that it lacks, turns that do not alternate).
  *            COLIBRI_E_FORMAT       as colibri_tokenizer_encode().
- *            COLIBRI_E_HANDLE, COLIBRI_E_ARGUMENT, COLIBRI_E_CAPACITY, COLIBRI_E_MEMORY.
+ *            COLIBRI_E_HANDLE, COLIBRI_E_CAPACITY, COLIBRI_E_MEMORY.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_chat_encode(const colibri_tokenizer *tokenizer,

@@ -174,6 +174,25 @@ colibri_status colibri_tokenizer_find(const colibri_tokenizer *tokenizer, const 
   });
 }
 
+colibri_status colibri_tokenizer_prefix(const colibri_tokenizer *tokenizer, int32_t *ids,
+                                        size_t capacity, size_t *n_ids, colibri_error *error) {
+  return colibri::guard(error, [&] {
+    const colibri::Visit<const colibri_tokenizer> use(tokenizer, "tokenizer");
+    const colibri::OutBuffer out(ids, capacity, n_ids, "ids");
+    const std::vector<int32_t> prefix = colibri::find_prefix(*use->tokenizer);
+    return out.put(std::span<const int32_t>(prefix));
+  });
+}
+
+colibri_status colibri_chat_layout(const colibri_tokenizer *tokenizer, const char **name,
+                                   colibri_error *error) {
+  return colibri::guard(error, [&] {
+    const colibri::Visit<const colibri_tokenizer> use(tokenizer, "tokenizer");
+    colibri::require_pointer(name, "name");
+    *name = colibri::recognise_chat_layout(*use->tokenizer).name;
+  });
+}
+
 colibri_status colibri_chat_encode(const colibri_tokenizer *tokenizer,
                                    const colibri_chat_message *messages, size_t n_messages,
                                    uint32_t flags, int32_t *ids, size_t capacity, size_t *n_ids,
@@ -184,8 +203,8 @@ colibri_status colibri_chat_encode(const colibri_tokenizer *tokenizer,
     const colibri::ChatOptions options = colibri::read_chat_flags(flags);
     const colibri::OutBuffer out(ids, capacity, n_ids, "ids");
     std::vector<int32_t> found;
-    colibri::format_glm_chat(*use->tokenizer, colibri::read_messages(messages, n_messages), options,
-                             &found);
+    colibri::format_chat(*use->tokenizer, colibri::recognise_chat_layout(*use->tokenizer),
+                         colibri::read_messages(messages, n_messages), options, &found);
     return out.put(std::span<const int32_t>(found));
   });
 }

@@ -112,19 +112,25 @@ void TokenFinder::add(std::string_view text, const AddedToken &token) {
   Node &last = nodes_[static_cast<size_t>(node)];
   if (last.token >= 0) return;
   last.token = static_cast<int32_t>(tokens_.size());
-  tokens_.push_back(
-      {token.id, token.is_special, token.strips_left, token.strips_right, token.is_single_word});
+  const bool is_space = skip_space_right(text, 0) == text.size() && !token.is_special;
+  has_spaces_ = has_spaces_ || is_space;
+  tokens_.push_back({token.id, token.is_special, token.strips_left, token.strips_right,
+                     token.is_single_word, is_space});
+}
+
+bool TokenFinder::is_taken(int32_t token, ControlTokens control) const noexcept {
+  const Flags &flags = tokens_[static_cast<size_t>(token)];
+  if (control == ControlTokens::kPlain) return flags.is_space;
+  return control == ControlTokens::kAllowed || !flags.is_special;
 }
 
 TokenFinder::Match TokenFinder::match_at(std::string_view text, size_t position,
-                                         bool takes_special) const noexcept {
+                                         ControlTokens control) const noexcept {
   Match match;
   int32_t node = roots_[static_cast<uint8_t>(text[position])];
   for (size_t length = 1; node >= 0; ++length) {
     const int32_t token = nodes_[static_cast<size_t>(node)].token;
-    if (token >= 0 && (takes_special || !tokens_[static_cast<size_t>(token)].is_special)) {
-      match = {token, length};
-    }
+    if (token >= 0 && is_taken(token, control)) match = {token, length};
     if (position + length >= text.size()) break;
     node = find_child(node, static_cast<uint8_t>(text[position + length]));
   }
@@ -135,13 +141,14 @@ TokenFinder::Match TokenFinder::match_at(std::string_view text, size_t position,
 void TokenFinder::split(std::string_view text, ControlTokens control,
                         FunctionRef<void(const TokenPart &part)> visit) const {
   size_t done = 0;
-  size_t i = is_empty() || control == ControlTokens::kPlain ? text.size() : 0;
+  const bool has_none = is_empty() || (control == ControlTokens::kPlain && !has_spaces_);
+  size_t i = has_none ? text.size() : 0;
   while (i < text.size()) {
     if (roots_[static_cast<uint8_t>(text[i])] < 0) {
       ++i;
       continue;
     }
-    const Match match = match_at(text, i, control == ControlTokens::kAllowed);
+    const Match match = match_at(text, i, control);
     if (match.token < 0) {
       ++i;
       continue;

@@ -58,6 +58,7 @@ class TokenFinder {
     bool strips_left;
     bool strips_right;
     bool is_single_word;
+    bool is_space;  // white space alone
   };
   struct Node {  // of a trie over bytes; children are a list of siblings
     uint8_t byte = 0;
@@ -70,11 +71,13 @@ class TokenFinder {
     size_t length = 0;
   };
   int32_t find_child(int32_t node, uint8_t byte) const noexcept;
-  Match match_at(std::string_view text, size_t position, bool takes_special) const noexcept;
+  bool is_taken(int32_t token, ControlTokens control) const noexcept;
+  Match match_at(std::string_view text, size_t position, ControlTokens control) const noexcept;
 
   std::vector<Node> nodes_ = std::vector<Node>(1);
   std::array<int32_t, 256> roots_ = make_roots();  // child of the root by byte
   std::vector<Flags> tokens_;
+  bool has_spaces_ = false;  // one of them is white space alone
 
   static std::array<int32_t, 256> make_roots() noexcept {
     std::array<int32_t, 256> roots;

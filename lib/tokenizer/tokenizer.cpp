@@ -25,13 +25,15 @@ class Encoder {
   Encoder(const Tokenizer::Impl &impl, ControlTokens control, std::vector<int32_t> *ids)
       : impl_(impl), control_(control), ids_(*ids), matchers_(impl.pre_tokenizer.make_matchers()) {}
 
-  void encode(std::string_view text) {
+  // starts_text: nothing of the input stands before it.
+  void encode(std::string_view text, bool starts_text) {
     if (text.size() >= kCachedTextBytes) cache_.emplace(kCacheEntries);
     impl_.raw_tokens.split(text, control_, [&](const TokenPart &part) {
       if (part.id >= 0) {
         ids_.push_back(part.id);
       } else {
-        encode_normalized(text.substr(part.begin, part.end - part.begin), part.begin == 0);
+        encode_normalized(text.substr(part.begin, part.end - part.begin),
+                          starts_text && part.begin == 0);
       }
     });
   }
@@ -74,6 +76,21 @@ class Encoder {
   std::optional<PieceCache> cache_;
 };
 
+void encode_checked(const Tokenizer::Impl &impl, std::string_view text, ControlTokens control,
+                    bool starts_text, std::vector<int32_t> *ids) {
+  if (text.size() > kMaxTextBytes) {
+    throw_error(StatusCode::kArgument,
+                "a text of %zu bytes is too long to encode; at most %llu are taken", text.size(),
+                static_cast<unsigned long long>(kMaxTextBytes));
+  }
+  std::string repaired;
+  if (count_valid_utf8(text) != text.size()) {
+    repaired = replace_invalid_utf8(text);
+    text = repaired;
+  }
+  Encoder(impl, control, ids).encode(text, starts_text);
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
@@ -85,17 +102,16 @@ uint32_t Tokenizer::size() const noexcept {
 
 void Tokenizer::encode(std::string_view text, ControlTokens control,
                        std::vector<int32_t> *ids) const {
-  if (text.size() > kMaxTextBytes) {
-    throw_error(StatusCode::kArgument,
-                "a text of %zu bytes is too long to encode; at most %llu are taken", text.size(),
-                static_cast<unsigned long long>(kMaxTextBytes));
-  }
-  std::string repaired;
-  if (count_valid_utf8(text) != text.size()) {
-    repaired = replace_invalid_utf8(text);
-    text = repaired;
-  }
-  Encoder(*impl_, control, ids).encode(text);
+  encode_checked(*impl_, text, control, true, ids);
+}
+
+void Tokenizer::encode_continued(std::string_view text, ControlTokens control,
+                                 std::vector<int32_t> *ids) const {
+  encode_checked(*impl_, text, control, false, ids);
+}
+
+const ChatTemplate &Tokenizer::chat_template() const noexcept {
+  return impl_->chat_template;
 }
 
 const std::vector<int32_t> &Tokenizer::prefix_ids() const noexcept {

@@ -14,11 +14,14 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/tokenizer/chat_template.h"
+
 namespace colibri {
 
 // What encode() does with text that spells an added token.
 enum class ControlTokens : uint8_t {
-  kPlain,       // no added token matches, special or not: the text of a user stays text
+  kPlain,       // no added token matches but those of white space alone, which control nothing:
+                // the text of a user stays text
   kNotSpecial,  // tokens marked special are read as plain text; other added tokens match
   kAllowed,     // all added tokens match
 };
@@ -42,6 +45,14 @@ class Tokenizer {
   // maximal bad part. Throws Error: kArgument above kMaxTextBytes. Time O(n log n) whatever the
   // text.
   void encode(std::string_view text, ControlTokens control, std::vector<int32_t> *ids) const;
+
+  // As encode() for a text that stands behind something else: what belongs to the start of a whole
+  // text (Metaspace with prepend scheme "first") is not put in front.
+  void encode_continued(std::string_view text, ControlTokens control,
+                        std::vector<int32_t> *ids) const;
+
+  // What stands beside the tokenizer.json; empty if the tokenizer was made from JSON.
+  const ChatTemplate &chat_template() const noexcept;
 
   // Ids the post-processor puts before a text (BOS); empty for GLM and Qwen.
   const std::vector<int32_t> &prefix_ids() const noexcept;

@@ -28,6 +28,7 @@ struct Tokenizer::Impl {
   DecoderRules decoder;
   TokenTable tokens;
   std::vector<int32_t> prefix_ids;
+  ChatTemplate chat_template;
 };
 
 }  // namespace colibri

@@ -169,7 +169,9 @@ std::unique_ptr<Tokenizer> Tokenizer::from_json(std::string_view json, const std
 std::unique_ptr<Tokenizer> Tokenizer::open(const std::string &path) {
   const std::string file = directory_exists(path) ? join_path(path, "tokenizer.json") : path;
   const std::vector<uint8_t> bytes = read_whole_file(file, kMaxJsonBytes);
-  return from_json({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, file);
+  auto tokenizer = from_json({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, file);
+  tokenizer->impl_->chat_template = read_chat_template(parent_directory(file));
+  return tokenizer;
 }
 
 }  // namespace colibri

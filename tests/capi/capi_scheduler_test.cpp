@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -135,6 +136,24 @@ TEST_CASE("the same seed draws the same tokens and the text of events is their t
           return colibri_tokenizer_decode(tokenizer, first.tokens.data(), first.tokens.size(), 1,
                                           buffer, capacity, length, error);
         }));
+}
+
+TEST_CASE("logits wider than the tokenizer: the rest is never sampled") {
+  const ModelCopy copy(tiny_model(), "colibri_narrow_tokenizer");
+  std::ofstream(copy.file("tokenizer.json"), std::ios::trunc)
+      << R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2},"merges":[]},"added_tokens":[],
+            "decoder":{"type":"Fuse"}})";
+  const Model model = open_model(copy.path(), small_options());
+  const Scheduler scheduler = make_scheduler(model.get());
+  colibri_sampler sampler;
+  colibri_sampler_init(&sampler, sizeof(sampler));
+  sampler.temperature = 100.0f;
+  colibri_request_options options = request_of(kPrompt, 40);
+  options.sampler = &sampler;
+  options.ignore_model_stops = 1;
+  const Outcome outcome = run_to_end(scheduler.get(), submit(scheduler.get(), options));
+  CHECK(outcome.tokens.size() == 40);
+  for (const int32_t token : outcome.tokens) CHECK(token < 3);
 }
 
 TEST_CASE("stop ids and stop strings end a request and are not part of the output") {

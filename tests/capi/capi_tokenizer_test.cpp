@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -181,6 +182,40 @@ TEST_CASE("a chat puts control tokens around texts, and texts cannot forge them"
   CHECK(closed.size() < ids.size());
   CHECK(chat(tokenizer.get(), {message(COLIBRI_ROLE_USER, "Hi")}, COLIBRI_CHAT_THINKING) !=
         chat(tokenizer.get(), {message(COLIBRI_ROLE_USER, "Hi")}));
+}
+
+TEST_CASE("a tokenizer tells its chat layout, and what a text begins with") {
+  const TokenizerHandle tokenizer = open_tokenizer(tiny_model());
+  const char *name = nullptr;
+  REQUIRE(colibri_chat_layout(tokenizer.get(), &name, nullptr) == COLIBRI_OK);
+  CHECK(std::string(name) == "glm");
+  size_t n_ids = 0;
+  REQUIRE(colibri_tokenizer_prefix(tokenizer.get(), nullptr, 0, &n_ids, nullptr) == COLIBRI_OK);
+  std::vector<int32_t> ids(n_ids);
+  REQUIRE(colibri_tokenizer_prefix(tokenizer.get(), ids.data(), n_ids, &n_ids, nullptr) ==
+          COLIBRI_OK);
+  CHECK(ids == std::vector<int32_t>{2030, 2032});
+  CHECK(colibri_tokenizer_prefix(tokenizer.get(), ids.data(), 1, &n_ids, nullptr) ==
+        COLIBRI_E_CAPACITY);
+}
+
+TEST_CASE("a chat template that is not known is refused with the way around") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() /
+                                       ("colibri_chat_" + std::to_string(std::random_device{}()));
+  std::filesystem::create_directory(folder);
+  std::filesystem::copy(tiny_model() + "/tokenizer.json", folder / "tokenizer.json");
+  std::ofstream(folder / "chat_template.jinja") << "{% for m in messages %}Q: {{ m.content }}";
+  const TokenizerHandle tokenizer = open_tokenizer(folder.string());
+  std::filesystem::remove_all(folder);
+  const colibri_chat_message hello = message(COLIBRI_ROLE_USER, "Hi");
+  size_t n_ids = 77;
+  CHECK_THAT(message_of(COLIBRI_E_UNSUPPORTED,
+                        [&](colibri_error *error) {
+                          return colibri_chat_encode(tokenizer.get(), &hello, 1, 0, nullptr, 0,
+                                                     &n_ids, error);
+                        }),
+             Contains("--raw"));
+  CHECK(n_ids == 77);
 }
 
 TEST_CASE("a wrong chat message is refused by its number") {

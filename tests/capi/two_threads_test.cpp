@@ -137,6 +137,14 @@ TEST_CASE("one tokenizer serves two threads, one decoder one of them at a time")
          return colibri_tokenizer_find(tokenizer, "<|user|>", &id, nullptr);
        },
        [&] {
+         const char *name = nullptr;
+         return colibri_chat_layout(tokenizer, &name, nullptr);
+       },
+       [&] {
+         size_t n_ids = 0;
+         return colibri_tokenizer_prefix(tokenizer, nullptr, 0, &n_ids, nullptr);
+       },
+       [&] {
          colibri_chat_message message{};
          message.struct_size = sizeof message;
          message.role = COLIBRI_ROLE_USER;

@@ -71,6 +71,10 @@ void check_tokenizer_calls(colibri_tokenizer *tokenizer) {
   CHECK_HANDLE(colibri_tokenizer_decode(tokenizer, &id, 1, 0, nullptr, 0, &count, nullptr));
   CHECK_HANDLE(colibri_tokenizer_find(tokenizer, "a", &id, nullptr));
   CHECK_HANDLE(colibri_chat_encode(tokenizer, nullptr, 0, 0, nullptr, 0, &count, nullptr));
+  const char *name = nullptr;
+  CHECK_HANDLE(colibri_chat_layout(tokenizer, &name, nullptr));
+  CHECK_HANDLE(colibri_tokenizer_prefix(tokenizer, nullptr, 0, &count, nullptr));
+  CHECK(name == nullptr);
   CHECK_HANDLE(colibri_stream_decoder_create(tokenizer, 0, &decoder, nullptr));
   CHECK(count == 77);
   CHECK(id == 77);
@@ -284,6 +288,9 @@ TEST_CASE("NULL for every other pointer of the tokenizer functions is refused") 
   CHECK_ARGUMENT(colibri_tokenizer_decode(tokenizer, &id, 1, 0, nullptr, 9, &count, nullptr));
   CHECK_ARGUMENT(colibri_tokenizer_find(tokenizer, nullptr, &id, nullptr));
   CHECK_ARGUMENT(colibri_tokenizer_find(tokenizer, "a", nullptr, nullptr));
+  CHECK_ARGUMENT(colibri_chat_layout(tokenizer, nullptr, nullptr));
+  CHECK_ARGUMENT(colibri_tokenizer_prefix(tokenizer, nullptr, 0, nullptr, nullptr));
+  CHECK_ARGUMENT(colibri_tokenizer_prefix(tokenizer, nullptr, 9, &count, nullptr));
   CHECK_ARGUMENT(colibri_chat_encode(tokenizer, nullptr, 1, 0, nullptr, 0, &count, nullptr));
   CHECK_ARGUMENT(colibri_chat_encode(tokenizer, nullptr, 0, 0, nullptr, 0, nullptr, nullptr));
   CHECK_ARGUMENT(colibri_chat_encode(tokenizer, nullptr, 0, 0, nullptr, 9, &count, nullptr));

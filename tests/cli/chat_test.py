@@ -58,6 +58,12 @@ class Chat(CommandTest):
     def test_help_is_printed_and_unknown_commands_are_named(self):
         self.assertIn("/reset", self.run_well("chat", TINY_PACKED, text=b"/help\n"))
 
+    def test_a_template_that_is_not_known_is_refused_with_the_way_around(self):
+        model = self.copy_model(TINY_PACKED)
+        (model / "chat_template.jinja").unlink()
+        (model / "chat_template.jinja").write_text("{% for m in messages %}Q: {{ m.content }}")
+        self.assertIn("--raw", self.run_badly(1, "chat", model, "--once", "x"))
+
     def test_a_model_without_tokenizer_is_refused(self):
         self.assertIn(
             "tokenizer", self.run_badly(1, "chat", GOLDEN / "glm_moe_dsa-sparse", "--once", "x")

@@ -66,11 +66,9 @@ void use(const Tokenizer &tokenizer) {
     all.push_back(static_cast<int32_t>(id));
   }
   check_ids(tokenizer, all);
-  if (has_glm_layout(tokenizer)) {
-    std::vector<int32_t> ids;
-    format_glm_chat(tokenizer, {{ChatRole::kUser, "Hi", ""}}, {}, &ids);
-    check_ids(tokenizer, ids);
-  }
+  std::vector<int32_t> ids;
+  format_chat(tokenizer, recognise_chat_layout(tokenizer), {{ChatRole::kUser, "Hi", ""}}, {}, &ids);
+  check_ids(tokenizer, ids);
 }
 
 }  // namespace

@@ -47,6 +47,10 @@ std::string tiny_cases_path() {
   return COLIBRI_REPOSITORY "/tests/tokenizer/data/tokenizer_cases.json";
 }
 
+std::string kinds_path() {
+  return COLIBRI_REPOSITORY "/tests/tokenizer/data/kinds";
+}
+
 std::optional<std::string> find_vocabulary_folder(const std::string &name) {
   const char *folder = std::getenv("COLIBRI_TOKENIZERS");
   if (folder == nullptr || folder[0] == '\0') return std::nullopt;

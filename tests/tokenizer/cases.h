@@ -28,6 +28,8 @@ std::vector<TokenizerCase> read_cases(const std::string &path);
 // The vocabulary that is part of the repository.
 std::string tiny_tokenizer_path();
 std::string tiny_cases_path();
+// Folder of small vocabularies, one of each kind (data/make_tokenizers.py).
+std::string kinds_path();
 
 // Folder of a vocabulary that is not part of the repository, below $COLIBRI_TOKENIZERS; nullopt if
 // that is not set.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same ids and texts as the reference implementation, for the vocabulary of the repository and
-// for three published ones where they are at hand: the environment variable COLIBRI_TOKENIZERS then
-// names a folder with deepseek/, qwen/ and mixtral/, each with tokenizer.json and cases.json. A
-// folder that is named and absent is a failure.
+// The same ids and texts as the reference implementation, for the vocabularies of the repository (a
+// model's, and a small one for each kind of pipeline that a family has) and for three published
+// ones where they are at hand: the environment variable COLIBRI_TOKENIZERS then names a folder with
+// deepseek/, qwen/ and mixtral/, each with tokenizer.json and cases.json. A folder that is named
+// and absent is a failure.
 
 #include <iostream>
 
@@ -23,7 +24,7 @@ std::string stream(const Tokenizer &tokenizer, const std::vector<int32_t> &ids) 
 
 void check_cases(const Tokenizer &tokenizer, const std::string &cases_path, ControlTokens plain) {
   const std::vector<TokenizerCase> cases = read_cases(cases_path);
-  REQUIRE(cases.size() > 100);
+  REQUIRE(cases.size() > 50);
   for (const TokenizerCase &c : cases) {
     CAPTURE(c.text);
     CHECK(encode(tokenizer, c.text, ControlTokens::kAllowed) == c.ids);
@@ -49,6 +50,15 @@ void check_vocabulary(const std::string &name) {
 TEST_CASE("the vocabulary of the repository gives the reference ids and texts") {
   const auto tokenizer = Tokenizer::open(tiny_tokenizer_path());
   check_cases(*tokenizer, tiny_cases_path(), ControlTokens::kPlain);
+}
+
+TEST_CASE("a vocabulary of each kind of pipeline gives the reference ids and texts") {
+  for (const char *kind : {"gpt2", "cl100k", "qwen", "o200k", "deepseek", "byte-fallback-prepend",
+                           "byte-fallback-first", "byte-fallback-always"}) {
+    CAPTURE(kind);
+    const std::string folder = kinds_path() + "/" + kind;
+    check_cases(*Tokenizer::open(folder), folder + "/cases.json", ControlTokens::kNotSpecial);
+  }
 }
 
 TEST_CASE("the DeepSeek vocabulary gives the reference ids and texts, or is skipped") {

@@ -45,6 +45,27 @@ TEST_CASE("text that spells control tokens becomes them only when that is allowe
   for (const int32_t id : encode(*tokenizer, text, ControlTokens::kPlain)) CHECK(id < 2028);
 }
 
+TEST_CASE("added tokens of white space alone are taken in plain text too") {
+  const auto tokenizer = Tokenizer::open(kinds_path() + "/gpt2");
+  const std::string text = "a   b";
+  CHECK(encode(*tokenizer, text, ControlTokens::kPlain) ==
+        encode(*tokenizer, text, ControlTokens::kAllowed));
+  CHECK(encode(*tokenizer, text + "<think>", ControlTokens::kPlain) !=
+        encode(*tokenizer, text + "<think>", ControlTokens::kAllowed));
+}
+
+TEST_CASE("a text that continues another gets nothing of a start") {
+  const auto first = Tokenizer::open(kinds_path() + "/byte-fallback-first");
+  Ids ids;
+  first->encode_continued("wings", ControlTokens::kPlain, &ids);
+  CHECK(decode(*first, ids) == "wings");
+  CHECK(ids != encode(*first, "wings", ControlTokens::kPlain));
+  const auto always = Tokenizer::open(kinds_path() + "/byte-fallback-always");
+  ids.clear();
+  always->encode_continued("wings", ControlTokens::kPlain, &ids);
+  CHECK(ids == encode(*always, "wings", ControlTokens::kPlain));
+}
+
 TEST_CASE("a tokenizer answers what it is asked about its tokens") {
   const auto tokenizer = Tokenizer::open(tiny_tokenizer_path());
   CHECK(tokenizer->size() == 2048);
