@@ -105,7 +105,7 @@ class Planner {
 
   void add_layer_vector(const std::string &name, const TensorRule &rule) {
     const uint64_t size = rule.rows(config_);
-    if (rule.field == &LayerSources::router_bias) {
+    if (rule.field == &LayerSources::selection_bias) {
       return add_plain(name, "F32", {size}, {.kind = SynthesisStep::Kind::kBias});
     }
     add_vector(name, size, rule.field == &LayerSources::index_key_norm_bias ? 0.0f : 1.0f);

@@ -133,7 +133,7 @@ void DenseList::add_layer(const LayerSources &sources, LayerWeights *layer) {
   add_matrix(sources.dense_up, &layer->dense_up);
   add_matrix(sources.dense_down, &layer->dense_down);
   add_matrix(sources.router, &layer->router);
-  add_vector(sources.router_bias, &layer->router_bias);
+  add_vector(sources.selection_bias, &layer->selection_bias);
 }
 
 void DenseList::bind_kv_up(const DenseItem &item, uint8_t *place) const {

@@ -32,7 +32,7 @@ struct LayerWeights {
   PackedMatrix dense_gate, dense_up,
       dense_down;  // dense MLP, or the shared experts; empty if neither
   PackedMatrix router;
-  const float *router_bias = nullptr;
+  const float *selection_bias = nullptr;
 };
 
 class DenseWeights {

@@ -19,7 +19,7 @@ constexpr uint32_t kPanelPositions = kPanelColumns;
 
 KvLayout::KvLayout(const ModelConfig &config, uint32_t capacity)
     : capacity_(capacity),
-      row_width_(config.kv_latent + config.rope_width),
+      row_width_(config.kv_latent + config.rotary.width),
       index_width_(config.index_top_k > 0 ? config.index_width : 0),
       n_layers_(config.n_layers),
       rows_floats_(uint64_t{capacity} * row_width_),

@@ -18,7 +18,7 @@ void project_inputs(const Pass &pass, const LayerWeights &weights, bool has_inde
   Workspace &workspace = pass.workspace;
   const Product products[] = {
       {&weights.query_a, workspace.query_latent, config.query_latent, false},
-      {&weights.kv_a, workspace.kv_raw, config.kv_latent + config.rope_width, false},
+      {&weights.kv_a, workspace.kv_raw, config.kv_latent + config.rotary.width, false},
       {&weights.index_key, workspace.index_key, config.index_width, false},
       {&weights.index_weights, workspace.index_weights, config.index_heads, true},
   };
@@ -48,7 +48,7 @@ void rotate(const Pass &pass, float *x, size_t row_stride, size_t head_stride, u
   args.head_stride = head_stride;
   args.n_rows = pass.n_rows();
   args.n_heads = n_heads;
-  args.width = pass.config.rope_width;
+  args.width = pass.config.rotary.width;
   args.is_interleaved = is_interleaved;
   args.cosines = pass.workspace.cosines;
   args.sines = pass.workspace.sines;
@@ -59,9 +59,9 @@ void rotate(const Pass &pass, float *x, size_t row_stride, size_t head_stride, u
 void write_keys(const Pass &pass, uint32_t layer, const LayerWeights &weights) {
   const ModelConfig &config = pass.config;
   float *raw = pass.workspace.kv_raw;
-  const size_t width = config.kv_latent + config.rope_width;
+  const size_t width = config.kv_latent + config.rotary.width;
   pass.backend.rms_norm(latent_norm(pass, raw, width, config.kv_latent, weights.kv_a_norm));
-  rotate(pass, raw + config.kv_latent, width, 0, 1, config.has_interleaved_rope);
+  rotate(pass, raw + config.kv_latent, width, 0, 1, config.rotary.is_interleaved);
   for (uint32_t r = 0; r < pass.n_rows(); ++r) {
     const ForwardRow &row = pass.rows[r];
     std::memcpy(pass.kv_layout.rows(row.slot, layer) + row.position * width, raw + r * width,
@@ -75,7 +75,7 @@ void project_queries(const Pass &pass, const LayerWeights &weights, bool has_ind
   Workspace &workspace = pass.workspace;
   pass.backend.rms_norm(latent_norm(pass, workspace.query_latent, config.query_latent,
                                     config.query_latent, weights.query_a_norm));
-  const size_t head_width = config.nope_width + config.rope_width;
+  const size_t head_width = config.nope_width + config.rotary.width;
   const Product products[] = {
       {&weights.query_b, workspace.query, config.n_heads * head_width, false},
       {&weights.index_query, workspace.index_query, size_t{config.index_heads} * config.index_width,
@@ -85,7 +85,7 @@ void project_queries(const Pass &pass, const LayerWeights &weights, bool has_ind
                {workspace.query_latent, config.query_latent, pass.n_rows(), config.query_latent},
                {products, has_indexer ? size_t{2} : size_t{1}});
   rotate(pass, workspace.query + config.nope_width, config.n_heads * head_width, head_width,
-         config.n_heads, config.has_interleaved_rope);
+         config.n_heads, config.rotary.is_interleaved);
   if (!has_indexer) return;
   rotate(pass, workspace.index_query, size_t{config.index_heads} * config.index_width,
          config.index_width, config.index_heads, config.has_interleaved_index_rope);
@@ -95,8 +95,8 @@ void project_queries(const Pass &pass, const LayerWeights &weights, bool has_ind
 void absorb_queries(const Pass &pass, const LayerWeights &weights) {
   const ModelConfig &config = pass.config;
   Workspace &workspace = pass.workspace;
-  const size_t head_width = config.nope_width + config.rope_width;
-  const size_t key_width = config.kv_latent + config.rope_width;
+  const size_t head_width = config.nope_width + config.rotary.width;
+  const size_t key_width = config.kv_latent + config.rotary.width;
   HeadProducts products;
   products.matrices = weights.key_up;
   products.x = workspace.query;
@@ -109,14 +109,14 @@ void absorb_queries(const Pass &pass, const LayerWeights &weights) {
   for (size_t i = 0; i < size_t{pass.n_rows()} * config.n_heads; ++i) {
     std::memcpy(workspace.absorbed_query + i * key_width + config.kv_latent,
                 workspace.query + i * head_width + config.nope_width,
-                config.rope_width * sizeof(float));
+                config.rotary.width * sizeof(float));
   }
 }
 
 void attend(const Pass &pass, uint32_t layer) {
   const ModelConfig &config = pass.config;
   Workspace &workspace = pass.workspace;
-  const size_t key_width = config.kv_latent + config.rope_width;
+  const size_t key_width = config.kv_latent + config.rotary.width;
   for (uint32_t r = 0; r < pass.n_rows(); ++r) {
     const ForwardRow &row = pass.rows[r];
     AttentionRow &target = workspace.attention_rows[r];
@@ -139,7 +139,7 @@ void attend(const Pass &pass, uint32_t layer) {
   args.key_width = static_cast<uint32_t>(key_width);
   args.value_width = config.kv_latent;
   // The width of an unabsorbed query, not the absorbed one.
-  args.scale = 1.0f / std::sqrt(static_cast<float>(config.nope_width + config.rope_width));
+  args.scale = config.softmax_factor / std::sqrt(static_cast<float>(config.query_head_width()));
   args.out = workspace.context;
   args.out_row_stride = size_t{config.n_heads} * config.kv_latent;
   args.out_head_stride = config.kv_latent;

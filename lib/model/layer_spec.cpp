@@ -4,16 +4,50 @@
 
 #include "lib/model/layer_spec.h"
 
+#include <algorithm>
+#include <string>
+
+#include "lib/base/status.h"
+
 namespace colibri {
 
 std::vector<LayerSpec> describe_layers(const ModelConfig &config) {
   std::vector<LayerSpec> layers(config.n_layers);
   for (uint32_t i = 0; i < config.n_layers; ++i) {
-    layers[i].attention = AttentionKind::kLatent;
+    layers[i].attention = config.attention;
     layers[i].indexer = config.index_top_k > 0 ? config.indexer_kinds[i] : IndexerKind::kNone;
+    layers[i].window = config.windows.empty() ? 0 : config.windows[i];
     layers[i].feed_forward = config.feed_forward_kinds[i];
   }
   return layers;
+}
+
+void require_runnable(const ModelConfig &config) {
+  const bool is_latent = config.attention == AttentionKind::kLatent;
+  const bool has_window = std::any_of(config.windows.begin(), config.windows.end(),
+                                      [](uint32_t window) { return window != 0; });
+  const struct {
+    bool is_needed;
+    const char *name;
+  } missing[] = {
+      {!is_latent, "grouped-query attention"},
+      {is_latent && config.query_latent == 0, "latent attention without a query latent"},
+      {has_window, "attention windows"},
+      {config.has_sinks, "attention sinks"},
+      {config.router != RouterKind::kSigmoid, "routers other than sigmoid"},
+      {config.has_router_bias, "router biases"},
+      {config.has_shared_gate, "gated shared experts"},
+      {config.expert_activation.kind != ActivationKind::kSilu, "clamped activations"},
+      {config.has_expert_bias, "biases of experts"},
+  };
+  std::string text;
+  for (const auto &part : missing) {
+    if (part.is_needed) text += (text.empty() ? "" : ", ") + std::string(part.name);
+  }
+  if (text.empty()) return;
+  throw_error(StatusCode::kUnsupported,
+              "models of the architecture %s are not run yet; missing: %s",
+              config.model_type.c_str(), text.c_str());
 }
 
 }  // namespace colibri

@@ -12,17 +12,18 @@
 
 namespace colibri {
 
-enum class AttentionKind : uint8_t {
-  kLatent,  // multi-head latent attention (MLA), absorbed form
-};
-
 struct LayerSpec {
   AttentionKind attention = AttentionKind::kLatent;
   IndexerKind indexer = IndexerKind::kNone;
+  uint32_t window = 0;  // keys that a row sees, itself included; 0: all
   FeedForwardKind feed_forward = FeedForwardKind::kDense;
 };
 
 // One entry per layer of the trunk.
 std::vector<LayerSpec> describe_layers(const ModelConfig &config);
+
+// The one place that knows what passes do not compute yet, although lib/snapshot reads it. Throws
+// Error(kUnsupported): the architecture and everything that is missing for it.
+void require_runnable(const ModelConfig &config);
 
 }  // namespace colibri

@@ -24,7 +24,7 @@ ScratchShape scratch_shape(const ModelConfig &config, uint32_t max_rows) {
   ScratchShape shape;
   shape.max_rows = max_rows;
   shape.n_heads = config.n_heads;
-  shape.key_width = config.kv_latent + config.rope_width;
+  shape.key_width = config.kv_latent + config.rotary.width;
   shape.expert_width = config.expert_width;
   shape.n_experts_per_token = config.n_experts_per_token;
   shape.n_experts = config.n_experts;
@@ -59,7 +59,7 @@ struct Model::Impl {
         cache(cache_in),
         layers(describe_layers(config)),
         kv_layout(config, capacity),
-        rotary(config.rope_theta, config.rope_width),
+        rotary(config.rotary),
         uses_integers(options.activations == ActivationMode::kInteger),
         latent_norm_eps(options.latent_norm_eps > 0 ? options.latent_norm_eps
                                                     : config.latent_norm_eps) {}
@@ -77,6 +77,7 @@ struct Model::Impl {
 };
 
 uint64_t Model::dense_bytes(const Snapshot &snapshot) {
+  require_runnable(snapshot.config());
   return DenseWeights::bytes(snapshot);
 }
 
@@ -92,6 +93,7 @@ std::unique_ptr<Model> Model::load(const Snapshot &snapshot, Backend &backend, T
                                    ExpertCache *cache, uint32_t capacity,
                                    const ModelOptions &options,
                                    const std::function<bool(uint64_t, uint64_t)> &progress) {
+  require_runnable(snapshot.config());
   check_experts(snapshot.sources());
   auto impl = std::make_unique<Impl>(snapshot, backend, cache, capacity, options);
   impl->weights.load(snapshot, threads, progress);

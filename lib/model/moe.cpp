@@ -22,7 +22,7 @@ void route(const Pass &pass, uint32_t layer, const LayerWeights &weights) {
   run_products(pass, {workspace.normed, config.width, pass.n_rows(), config.width}, {&router, 1});
   RouteArgs args;
   args.logits = workspace.router_logits;
-  args.bias = weights.router_bias;
+  args.bias = weights.selection_bias;
   args.n_rows = pass.n_rows();
   args.n_experts = config.n_experts;
   args.top_k = config.n_experts_per_token;
@@ -179,7 +179,7 @@ void run_moe(const Pass &pass, uint32_t layer) noexcept {
   const size_t n_needed = group_rows_by_expert(pass);
   workspace.visit->begin(layer, {workspace.needed_experts, n_needed});
   // The shared experts are computed while the first reads are under way.
-  const bool has_shared = config.n_shared_experts > 0;
+  const bool has_shared = config.shared_width > 0;
   if (has_shared) run_gated_mlp(pass, weights, workspace.shared_out);
   QuantisedRows quantised;
   while (true) {

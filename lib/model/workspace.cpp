@@ -19,15 +19,14 @@ constexpr uint64_t kPlaceAlignment = 64;
 uint64_t widest_input(const ModelConfig &config) {
   const uint64_t heads_context = uint64_t{config.n_heads} * padded_depth(config.kv_latent);
   const uint64_t heads_query = uint64_t{config.n_heads} * padded_depth(config.nope_width);
-  const uint64_t shared = uint64_t{config.n_shared_experts} * config.expert_width;
+  const uint64_t shared = config.shared_width;
   return std::max({padded_depth(config.width), padded_depth(config.query_latent), heads_context,
                    heads_query, padded_depth(uint64_t{config.n_heads} * config.value_width),
                    padded_depth(config.dense_width), padded_depth(shared)});
 }
 
 uint64_t feed_forward_width(const ModelConfig &config) {
-  return std::max<uint64_t>(config.dense_width,
-                            uint64_t{config.n_shared_experts} * config.expert_width);
+  return std::max<uint64_t>(config.dense_width, config.shared_width);
 }
 
 }  // namespace
@@ -54,13 +53,13 @@ class Workspace::Places {
 void Workspace::assign(const ModelConfig &config, Places *places) {
   const uint64_t r = shape.max_rows;
   const uint64_t h = config.n_heads;
-  const uint64_t key_width = config.kv_latent + config.rope_width;
+  const uint64_t key_width = config.kv_latent + config.rotary.width;
   places->place(&hidden, r, config.width);
   places->place(&normed, r, config.width);
   places->place(&projected, r, config.width);
   places->place(&query_latent, r, config.query_latent);
   places->place(&kv_raw, r, key_width);
-  places->place(&query, r, h * (config.nope_width + config.rope_width));
+  places->place(&query, r, h * (config.nope_width + config.rotary.width));
   places->place(&absorbed_query, r, h * key_width);
   places->place(&context, r, h * config.kv_latent);
   places->place(&head_values, r, h * config.value_width);
@@ -84,8 +83,8 @@ void Workspace::assign(const ModelConfig &config, Places *places) {
   places->place(&expert_rows, r, config.n_experts_per_token);
   places->place(&expert_outputs, r, config.n_experts_per_token);
   places->place(&needed_experts, 1, config.n_experts);
-  places->place(&cosines, r, config.rope_width / 2);
-  places->place(&sines, r, config.rope_width / 2);
+  places->place(&cosines, r, config.rotary.width / 2);
+  places->place(&sines, r, config.rotary.width / 2);
   places->place(&token_ids, r, 1);
   const uint64_t widest = widest_input(config);
   const uint64_t groups = divide_up(widest, shape.smallest_group) + h;

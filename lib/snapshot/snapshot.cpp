@@ -64,8 +64,8 @@ std::vector<std::string> find_warnings(const ModelSources &sources) {
         has_row_experts |= has_coarse_scales(*source);
       }
     }
-    if (layer.router_bias.is_present() && layer.router_bias.format != StoredFormat::kF32) {
-      rounded_bias = &layer.router_bias;
+    if (layer.selection_bias.is_present() && layer.selection_bias.format != StoredFormat::kF32) {
+      rounded_bias = &layer.selection_bias;
     }
   }
   if (has_row_experts) {

@@ -66,7 +66,7 @@ struct LayerSources {
   WeightSource dense_down;  // [D, width]
 
   WeightSource router;                // [E, D], always plain
-  WeightSource router_bias;           // [E]
+  WeightSource selection_bias;        // [E], e_score_correction_bias
   std::vector<ExpertSource> experts;  // E of them in a MoE layer
 };
 

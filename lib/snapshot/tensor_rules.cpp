@@ -24,10 +24,10 @@ uint64_t kv_latent(const ModelConfig &c) {
 }
 uint64_t query_width(const ModelConfig &c) {
   // bounded: by the limits of model_config.cpp
-  return static_cast<uint64_t>(c.n_heads) * (static_cast<uint64_t>(c.nope_width) + c.rope_width);
+  return static_cast<uint64_t>(c.n_heads) * (static_cast<uint64_t>(c.nope_width) + c.rotary.width);
 }
 uint64_t kv_a_rows(const ModelConfig &c) {
-  return static_cast<uint64_t>(c.kv_latent) + c.rope_width;
+  return static_cast<uint64_t>(c.kv_latent) + c.rotary.width;
 }
 uint64_t kv_b_rows(const ModelConfig &c) {
   // bounded: by the limits of model_config.cpp
@@ -54,8 +54,7 @@ uint64_t expert_width(const ModelConfig &c) {
   return c.expert_width;
 }
 uint64_t shared_width(const ModelConfig &c) {
-  // bounded: by the limits of model_config.cpp
-  return static_cast<uint64_t>(c.n_shared_experts) * c.expert_width;
+  return c.shared_width;
 }
 uint64_t n_experts(const ModelConfig &c) {
   return c.n_experts;
@@ -98,7 +97,7 @@ constexpr TensorRule kLayerRules[] = {
     {LayerPart::kDense, "mlp.down_proj.weight", &L::dense_down, TensorForm::kMatrix, width,
      dense_width},
     {LayerPart::kMoe, "mlp.gate.weight", &L::router, TensorForm::kPlainMatrix, n_experts, width},
-    {LayerPart::kMoe, "mlp.gate.e_score_correction_bias", &L::router_bias, TensorForm::kVector,
+    {LayerPart::kMoe, "mlp.gate.e_score_correction_bias", &L::selection_bias, TensorForm::kVector,
      n_experts, nullptr},
     {LayerPart::kShared, "mlp.shared_experts.gate_proj.weight", &L::dense_gate, TensorForm::kMatrix,
      shared_width, width},
@@ -141,13 +140,13 @@ bool applies(LayerPart part, const ModelConfig &config, uint32_t layer) noexcept
     case LayerPart::kEvery:
       return true;
     case LayerPart::kFullIndexer:
-      return config.indexer_kinds[layer] == IndexerKind::kFull;
+      return config.index_top_k != 0 && config.indexer_kinds[layer] == IndexerKind::kFull;
     case LayerPart::kDense:
       return !is_moe;
     case LayerPart::kMoe:
       return is_moe;
     case LayerPart::kShared:
-      return is_moe && config.n_shared_experts != 0;
+      return is_moe && config.shared_width != 0;
   }
   return false;
 }

@@ -16,7 +16,7 @@ ModelConfig small_config() {
   ModelConfig config;
   config.n_layers = 3;
   config.kv_latent = 5;
-  config.rope_width = 2;
+  config.rotary.width = 2;
   config.index_width = 4;
   config.index_top_k = 8;
   config.indexer_kinds = {IndexerKind::kFull, IndexerKind::kShared, IndexerKind::kFull};
@@ -81,7 +81,7 @@ TEST_CASE("sizes beyond 32 bits are exact") {
   ModelConfig config = small_config();
   config.n_layers = 78;
   config.kv_latent = 512;
-  config.rope_width = 64;
+  config.rotary.width = 64;
   config.index_top_k = 2048;
   config.index_width = 128;
   config.indexer_kinds.assign(78, IndexerKind::kFull);

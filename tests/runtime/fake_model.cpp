@@ -138,7 +138,7 @@ ModelConfig make_fake_config(uint32_t vocabulary_size) {
   config.vocabulary_size = vocabulary_size;
   config.n_layers = 2;
   config.kv_latent = 4;
-  config.rope_width = 2;
+  config.rotary.width = 2;
   config.index_width = 3;
   config.index_top_k = 8;
   config.indexer_kinds = {IndexerKind::kFull, IndexerKind::kShared};

@@ -14,7 +14,8 @@ ModelConfig two_layers() {
   ModelConfig config;
   config.n_layers = 2;
   config.n_experts = 4;
-  config.n_shared_experts = 1;
+  config.index_top_k = 2;
+  config.shared_width = 6;
   config.feed_forward_kinds = {FeedForwardKind::kDense, FeedForwardKind::kMoe};
   config.indexer_kinds = {IndexerKind::kFull, IndexerKind::kShared};
   return config;
@@ -60,7 +61,7 @@ TEST_CASE("parts of a layer apply by its kinds") {
     CHECK(applies(LayerPart::kFullIndexer, config, layer) == !is_moe);
     CHECK(count_experts(config, layer) == (is_moe ? 4u : 0u));
   }
-  config.n_shared_experts = 0;
+  config.shared_width = 0;
   CHECK_FALSE(applies(LayerPart::kShared, config, 1));
 }
 
