@@ -15,18 +15,20 @@
 #include "lib/base/checked_math.h"
 
 namespace colibri::cpu {
+size_t old_attention_scratch_floats(size_t key_width, size_t n_heads) noexcept;
 namespace {
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kLeastGroup = 16;
-constexpr size_t kPaddedHeads = 16;  // heads are padded to a multiple of that
+// Query vectors and widened rows are padded to a multiple of that.
+constexpr size_t kPaddedQueries = 16;
 
 uint64_t align_up(uint64_t a, uint64_t unit) {
   return saturating_add(a, unit - 1) / unit * unit;
 }
 
 uint64_t worker_bytes(const ScratchShape &shape) {
-  const uint64_t attention = attention_scratch_floats(shape.key_width, shape.n_heads);
+  const uint64_t attention = old_attention_scratch_floats(shape.key_width, shape.n_heads);
   const uint64_t route = route_scratch_floats(shape.n_experts);
   const uint64_t floats = std::max<uint64_t>({attention, route, CpuScratch::kBlockFloats});
   return align_up(saturating_multiply(floats, sizeof(float)), kAlignment);
@@ -47,10 +49,17 @@ uint64_t padded_groups(const ScratchShape &shape) {
 
 }  // namespace
 
-// Transposed keys of one block, scores of one block for every head, which become probabilities, and
-// five numbers per head.
-size_t attention_scratch_floats(size_t key_width, size_t n_heads) noexcept {
-  const size_t padded_heads = (n_heads + kPaddedHeads - 1) / kPaddedHeads * kPaddedHeads;
+// Transposed queries, scores of one block for every query, which become probabilities, four numbers
+// per query, and the rows of one block widened to floats.
+size_t attention_scratch_floats(size_t key_width, size_t value_width, size_t n_queries) noexcept {
+  const size_t padded_queries = (n_queries + kPaddedQueries - 1) / kPaddedQueries * kPaddedQueries;
+  const size_t width = std::max(key_width, value_width);
+  const size_t padded_width = (width + kPaddedQueries - 1) / kPaddedQueries * kPaddedQueries;
+  return padded_queries * (key_width + kAttentionBlock + 4) + kAttentionBlock * padded_width;
+}
+// TEMP
+size_t old_attention_scratch_floats(size_t key_width, size_t n_heads) noexcept {
+  const size_t padded_heads = (n_heads + kPaddedQueries - 1) / kPaddedQueries * kPaddedQueries;
   return kAttentionBlock * key_width + (kAttentionBlock + 5) * padded_heads;
 }
 

@@ -28,6 +28,11 @@ void sigmoid_row_avx2(const float *, size_t, float *) noexcept;
 void add_row_avx2(float *, const float *, size_t) noexcept;
 void combine_row_avx2(const CombineRowArgs &) noexcept;
 void attention_avx2(const AttentionKernelArgs &) noexcept;
+void attention_span_f32_avx2(const AttentionSpanArgs &) noexcept;
+void attention_span_bf16_avx2(const AttentionSpanArgs &) noexcept;
+void attention_span_f16_avx2(const AttentionSpanArgs &) noexcept;
+void attention_merge_avx2(float *, float *, const float *, const float *, size_t) noexcept;
+void attention_finish_avx2(const float *, const float *, float *, size_t) noexcept;
 void index_scores_avx2(const IndexScoresKernelArgs &) noexcept;
 uint64_t int4_peak_avx2(uint64_t) noexcept;
 uint64_t int8_peak_avx2(uint64_t) noexcept;
@@ -53,6 +58,9 @@ constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm) {
       add_row_avx2,
       combine_row_avx2,
       attention_avx2,
+      {attention_span_f32_avx2, attention_span_bf16_avx2, attention_span_f16_avx2},
+      attention_merge_avx2,
+      attention_finish_avx2,
       index_scores_avx2,
       {int4_peak_avx2, "vpmaddubsw+vpaddw ymm"},
       {int8_peak_avx2, "vpmaddwd+vpaddd ymm"},

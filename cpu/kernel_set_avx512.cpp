@@ -28,6 +28,11 @@ void sigmoid_row_avx512(const float *, size_t, float *) noexcept;
 void add_row_avx512(float *, const float *, size_t) noexcept;
 void combine_row_avx512(const CombineRowArgs &) noexcept;
 void attention_avx512(const AttentionKernelArgs &) noexcept;
+void attention_span_f32_avx512(const AttentionSpanArgs &) noexcept;
+void attention_span_bf16_avx512(const AttentionSpanArgs &) noexcept;
+void attention_span_f16_avx512(const AttentionSpanArgs &) noexcept;
+void attention_merge_avx512(float *, float *, const float *, const float *, size_t) noexcept;
+void attention_finish_avx512(const float *, const float *, float *, size_t) noexcept;
 void index_scores_avx512(const IndexScoresKernelArgs &) noexcept;
 uint64_t integer_peak_avx512(uint64_t) noexcept;
 uint64_t float_peak_avx512(uint64_t) noexcept;
@@ -52,6 +57,9 @@ constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm) {
       add_row_avx512,
       combine_row_avx512,
       attention_avx512,
+      {attention_span_f32_avx512, attention_span_bf16_avx512, attention_span_f16_avx512},
+      attention_merge_avx512,
+      attention_finish_avx512,
       index_scores_avx512,
       {integer_peak_avx512, "vpdpbusd zmm"},
       {integer_peak_avx512, "vpdpbusd zmm"},

@@ -23,6 +23,11 @@ void sigmoid_row_ref(const float *, size_t, float *) noexcept;
 void add_row_ref(float *, const float *, size_t) noexcept;
 void combine_row_ref(const CombineRowArgs &) noexcept;
 void attention_ref(const AttentionKernelArgs &) noexcept;
+void attention_span_f32_ref(const AttentionSpanArgs &) noexcept;
+void attention_span_bf16_ref(const AttentionSpanArgs &) noexcept;
+void attention_span_f16_ref(const AttentionSpanArgs &) noexcept;
+void attention_merge_ref(float *, float *, const float *, const float *, size_t) noexcept;
+void attention_finish_ref(const float *, const float *, float *, size_t) noexcept;
 void index_scores_ref(const IndexScoresKernelArgs &) noexcept;
 uint64_t integer_peak_ref(uint64_t) noexcept;
 uint64_t float_peak_ref(uint64_t) noexcept;
@@ -44,6 +49,9 @@ extern const KernelSet kKernelSetRef = {
     add_row_ref,
     combine_row_ref,
     attention_ref,
+    {attention_span_f32_ref, attention_span_bf16_ref, attention_span_f16_ref},
+    attention_merge_ref,
+    attention_finish_ref,
     index_scores_ref,
     {integer_peak_ref, "integer multiply, add"},
     {integer_peak_ref, "integer multiply, add"},

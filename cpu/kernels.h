@@ -110,9 +110,64 @@ struct CombineRowArgs {
 };
 using CombineRowFn = void (*)(const CombineRowArgs &) noexcept;
 
-// Keys per block of attention. Blocks are cut by index in the list of allowed keys, so they do not
-// depend on chunks.
+// Keys of attention are counted by their number: the position of a key, or its index where a row
+// has a list of positions. Numbers are cut into blocks and spans at multiples of these lengths,
+// counted from number 0, so a cut depends on nothing but the number. A row sees the numbers
+// [first, end); a block or span takes part in a row with the numbers that the row sees, and not at
+// all if there are none.
 constexpr size_t kAttentionBlock = 64;
+constexpr size_t kAttentionSpan = 512;  // a multiple of kAttentionBlock
+// Query vectors of one call: a call reads and transposes each key once for all of them.
+constexpr size_t kMaxAttentionQueries = 128;
+
+// One query head of one batch row.
+struct AttentionQuery {
+  const float *query;   // [key_width]
+  uint32_t first, end;  // numbers that it sees
+  // Result for one span: out[value_width] = o, numbers[0] = m, numbers[1] = l. Untouched if the
+  // span has no key that the query sees.
+  float *out;
+  float *numbers;
+};
+
+// Some query vectors over one span of one key/value head. Numbers below the least `first` and from
+// the largest `end` on are not read. For each query, per block of the span, ascending, over the
+// numbers k that it sees, ascending:
+//   s[k]    = scale * (chain over width of fma(q, key, acc) from 0)
+//   m_b     = max over the block's s from -infinity, NaN passed over
+//   p[k]    = exp(s[k] - m_b)
+//   l_b     = tree sum of p, where lane k % 16 takes p[k]; numbers not seen add nothing
+//   o_b[c]  = chain over k of fma(p[k], v[k][c], acc) from 0; numbers not seen take no part
+// The first block that it sees gives m, l, o. Each next one is merged as AttentionMergeFn says. If
+// m is zero its sign is not part of the contract.
+struct AttentionSpanArgs {
+  const AttentionQuery *queries;
+  size_t n_queries;     // 1 .. kMaxAttentionQueries
+  size_t first_number;  // of the span, a multiple of kAttentionSpan
+  const void *keys;  // of place 0, in the number format of the function
+  size_t key_stride;
+  const void *values;
+  size_t value_stride;
+  const int32_t *positions;  // position of number k; nullptr: k
+  size_t ring;               // place = position % ring; 0: place = position
+  size_t key_width, value_width;
+  float scale;
+  float *scratch;  // attention_scratch_floats() of the same shape, 64-byte aligned
+};
+using AttentionSpanFn = void (*)(const AttentionSpanArgs &) noexcept;
+// Upper bound over all sets; defined in cpu_scratch.cpp. The widths fit 32 bits.
+size_t attention_scratch_floats(size_t key_width, size_t value_width, size_t n_queries) noexcept;
+
+// Joins what comes next (m_b, l_b, o_b) to what there is (m, l, o), for blocks of a span and for
+// spans of a row alike: M = max(m, m_b); a = exp(m - M); b = exp(m_b - M); l = fma(l, a, l_b * b);
+// o = fma(o, a, o_b * b); m = M.
+using AttentionMergeFn = void (*)(float *numbers, float *out, const float *next_numbers,
+                                  const float *next_out, size_t width) noexcept;
+
+// The end of a row: without a sink out = o * (1 / l). With one, M = max(m, sink);
+// a = exp(m - M); r = a / fma(l, a, exp(sink - M)); out = o * r. `sink` may be nullptr.
+using AttentionFinishFn = void (*)(const float *numbers, const float *sink, float *out,
+                                   size_t width) noexcept;
 
 // One batch row, some heads. Per block of kAttentionBlock keys, ascending:
 //   s[k]    = scale * (chain over width of fma(q, key, acc) from 0)
@@ -140,8 +195,6 @@ struct AttentionKernelArgs {
   size_t out_stride;
 };
 using AttentionFn = void (*)(const AttentionKernelArgs &) noexcept;
-// Upper bound over all sets; defined in cpu_scratch.cpp. Both arguments fit 32 bits.
-size_t attention_scratch_floats(size_t key_width, size_t n_heads) noexcept;
 
 // Keys first_key .. first_key + n_keys - 1 (first_key a multiple of 16) of one row: d = (chain over
 // width of fma(q[h], key, acc) from 0) * scale; score = chain over h of fma(weights[h], max(d, 0),
@@ -184,6 +237,9 @@ struct KernelSet {
   AddRowFn add_row;
   CombineRowFn combine_row;
   AttentionFn attention;
+  AttentionSpanFn attention_span[3];
+  AttentionMergeFn attention_merge;
+  AttentionFinishFn attention_finish;
   IndexScoresFn index_scores;
   PeakKernel int4_peak, int8_peak, float_peak;
   // Ways to read: one ascending stream, the same with prefetch; four at once, with prefetch. Which
