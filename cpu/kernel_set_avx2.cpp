@@ -24,7 +24,9 @@ void rms_norm_row_avx2(const float *, const float *, float, size_t, float *) noe
 void layer_norm_row_avx2(const float *, const float *, const float *, float, size_t,
                          float *) noexcept;
 void silu_row_avx2(const float *, const float *, size_t, float *) noexcept;
+void clamped_swish_row_avx2(const ClampedSwishArgs &) noexcept;
 void sigmoid_row_avx2(const float *, size_t, float *) noexcept;
+void softmax_row_avx2(const float *, size_t, float *) noexcept;
 void add_row_avx2(float *, const float *, size_t) noexcept;
 void combine_row_avx2(const CombineRowArgs &) noexcept;
 void attention_avx2(const AttentionKernelArgs &) noexcept;
@@ -49,7 +51,9 @@ constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm) {
       rms_norm_row_avx2,
       layer_norm_row_avx2,
       silu_row_avx2,
+      clamped_swish_row_avx2,
       sigmoid_row_avx2,
+      softmax_row_avx2,
       add_row_avx2,
       combine_row_avx2,
       attention_avx2,

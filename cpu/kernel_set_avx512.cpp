@@ -24,7 +24,9 @@ void rms_norm_row_avx512(const float *, const float *, float, size_t, float *) n
 void layer_norm_row_avx512(const float *, const float *, const float *, float, size_t,
                            float *) noexcept;
 void silu_row_avx512(const float *, const float *, size_t, float *) noexcept;
+void clamped_swish_row_avx512(const ClampedSwishArgs &) noexcept;
 void sigmoid_row_avx512(const float *, size_t, float *) noexcept;
+void softmax_row_avx512(const float *, size_t, float *) noexcept;
 void add_row_avx512(float *, const float *, size_t) noexcept;
 void combine_row_avx512(const CombineRowArgs &) noexcept;
 void attention_avx512(const AttentionKernelArgs &) noexcept;
@@ -48,7 +50,9 @@ constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm) {
       rms_norm_row_avx512,
       layer_norm_row_avx512,
       silu_row_avx512,
+      clamped_swish_row_avx512,
       sigmoid_row_avx512,
+      softmax_row_avx512,
       add_row_avx512,
       combine_row_avx512,
       attention_avx512,

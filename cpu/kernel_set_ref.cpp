@@ -19,7 +19,9 @@ void rms_norm_row_ref(const float *, const float *, float, size_t, float *) noex
 void layer_norm_row_ref(const float *, const float *, const float *, float, size_t,
                         float *) noexcept;
 void silu_row_ref(const float *, const float *, size_t, float *) noexcept;
+void clamped_swish_row_ref(const ClampedSwishArgs &) noexcept;
 void sigmoid_row_ref(const float *, size_t, float *) noexcept;
+void softmax_row_ref(const float *, size_t, float *) noexcept;
 void add_row_ref(float *, const float *, size_t) noexcept;
 void combine_row_ref(const CombineRowArgs &) noexcept;
 void attention_ref(const AttentionKernelArgs &) noexcept;
@@ -40,7 +42,9 @@ extern const KernelSet kKernelSetRef = {
     rms_norm_row_ref,
     layer_norm_row_ref,
     silu_row_ref,
+    clamped_swish_row_ref,
     sigmoid_row_ref,
+    softmax_row_ref,
     add_row_ref,
     combine_row_ref,
     attention_ref,

@@ -93,12 +93,23 @@ using LayerNormRowFn = void (*)(const float *x, const float *weight, const float
 
 // y = (g / (1 + exp(-g))) * u.
 using SiluRowFn = void (*)(const float *gate, const float *up, size_t n, float *y) noexcept;
+// a = gate > limit ? limit : gate; b = up > limit ? limit : up < -limit ? -limit : up (a NaN
+// stays); y = (a / (1 + exp(-(alpha * a)))) * (b + 1).
+struct ClampedSwishArgs {
+  const float *gate, *up;
+  size_t n;
+  float limit, alpha;
+  float *y;  // may be gate or up
+};
+using ClampedSwishRowFn = void (*)(const ClampedSwishArgs &) noexcept;
 // y = 1 / (1 + exp(-x)).
 using SigmoidRowFn = void (*)(const float *x, size_t n, float *y) noexcept;
+// m = max over x from -infinity, NaN passed over; y = exp(x - m); then y = y / tree sum of y.
+using SoftmaxRowFn = void (*)(const float *x, size_t n, float *y) noexcept;
 // x += y.
 using AddRowFn = void (*)(float *x, const float *y, size_t n) noexcept;
-// x += (chain over k ascending of fma(weights[k], out[k*out_stride + i], acc) from 0) + shared
-// (nullptr: none).
+// x += (chain over k ascending of fma(weights[k], out[k*out_stride + i], acc) from 0), joined with
+// shared (nullptr: none): acc + shared, or fma(*shared_weight, shared, acc) if that is not nullptr.
 struct CombineRowArgs {
   float *x;
   const float *out;
@@ -106,6 +117,7 @@ struct CombineRowArgs {
   const float *weights;
   size_t top_k;
   const float *shared;
+  const float *shared_weight;
   size_t n;
 };
 using CombineRowFn = void (*)(const CombineRowArgs &) noexcept;
@@ -180,7 +192,9 @@ struct KernelSet {
   RmsNormRowFn rms_norm_row;
   LayerNormRowFn layer_norm_row;
   SiluRowFn silu_row;
+  ClampedSwishRowFn clamped_swish_row;
   SigmoidRowFn sigmoid_row;
+  SoftmaxRowFn softmax_row;
   AddRowFn add_row;
   CombineRowFn combine_row;
   AttentionFn attention;
