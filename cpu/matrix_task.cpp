@@ -91,7 +91,19 @@ static_assert(static_cast<size_t>(WeightFormat::kF16) == 2);
 static_assert(static_cast<size_t>(WeightFormat::kFp8) == 3);
 static_assert(static_cast<size_t>(WeightFormat::kInt8) == 4);
 static_assert(static_cast<size_t>(WeightFormat::kInt4) == 5);
-static_assert(std::extent_v<decltype(KernelSet::float_gemm)> == 6);
+static_assert(static_cast<size_t>(WeightFormat::kMxFp4) == 6);
+static_assert(std::extent_v<decltype(KernelSet::float_gemm)> == 7);
+
+IntGemmFn int_gemm(const KernelSet &kernels, WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kInt4:
+      return kernels.int4_gemm;
+    case WeightFormat::kMxFp4:
+      return kernels.mxfp4_gemm;
+    default:
+      return kernels.int8_gemm;
+  }
+}
 
 // Kernels work on several panels at once if there are few rows.
 constexpr size_t kPreferredPanels = 8;
@@ -106,7 +118,7 @@ void multiply(const KernelSet &kernels, const MatrixTask &task, size_t first_pan
   const float *bias = task.bias != nullptr ? task.bias + first_panel * kPanelColumns : nullptr;
   if (task.uses_integers) {
     const IntGemmArgs args = place(int_gemm_args(task, first_panel, n));
-    (layout.format == WeightFormat::kInt4 ? kernels.int4_gemm : kernels.int8_gemm)(args);
+    int_gemm(kernels, layout.format)(args);
     if (bias != nullptr) add_bias(kernels, args, bias);
     return;
   }

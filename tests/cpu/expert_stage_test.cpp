@@ -201,3 +201,11 @@ TEST_CASE("experts with biases and clamped activations equal single operations")
   check_many_rows(WeightFormat::kInt4, 64, true, kClamped);
   check_many_rows(WeightFormat::kBF16, 0, false, kClamped);
 }
+
+TEST_CASE("experts of MXFP4 equal single operations") {
+  for (const Activation &activation : {Activation(), kClamped}) {
+    check_experts(WeightFormat::kMxFp4, 32, false, true, activation);
+    check_experts(WeightFormat::kMxFp4, 32, false, false, activation);
+    check_many_rows(WeightFormat::kMxFp4, 32, true, activation);
+  }
+}
