@@ -33,6 +33,7 @@ MatrixTask matrix_task(const LinearTask &task) {
   result.y = task.y;
   result.y_stride = task.y_stride;
   result.uses_integers = task.uses_integers;
+  result.bias = task.bias;
   return result;
 }
 
@@ -257,7 +258,18 @@ void CpuBackend::route(const RouteArgs &args, Scratch &scratch) noexcept {
   const uint64_t work = static_cast<uint64_t>(args.n_experts) * (kExpWork + args.top_k);
   runner_.run_rows(args.n_rows, work, [&](size_t row, uint32_t worker) {
     float *floats = memory.worker_floats(worker);
-    kernels_->sigmoid_row(args.logits + row * args.n_experts, args.n_experts, floats);
+    const float *logits = args.logits + row * args.n_experts;
+    switch (args.kind) {
+      case RouterKind::kSigmoid:
+        kernels_->sigmoid_row(logits, args.n_experts, floats);
+        break;
+      case RouterKind::kSoftmax:
+        kernels_->softmax_row(logits, args.n_experts, floats);
+        break;
+      case RouterKind::kSoftmaxOfChosen:
+        std::copy_n(logits, args.n_experts, floats);
+        break;
+    }
     route_row(args, row, floats);
   });
 }
@@ -276,6 +288,11 @@ void CpuBackend::combine(const CombineArgs &args) noexcept {
     kernel_args.weights = args.weights + row * args.top_k;
     kernel_args.top_k = args.top_k;
     kernel_args.shared = args.shared != nullptr ? args.shared + row * args.shared_stride : nullptr;
+    float shared_weight = 1.0f;
+    if (args.shared_logits != nullptr) {
+      kernels_->sigmoid_row(args.shared_logits + row, 1, &shared_weight);
+      kernel_args.shared_weight = &shared_weight;
+    }
     kernel_args.n = args.width;
     kernels_->combine_row(kernel_args);
   });

@@ -12,14 +12,18 @@ void float_gemm_f16_ref(const FloatGemmArgs &) noexcept;
 void float_gemm_fp8_ref(const FloatGemmArgs &) noexcept;
 void float_gemm_int8_ref(const FloatGemmArgs &) noexcept;
 void float_gemm_int4_ref(const FloatGemmArgs &) noexcept;
+void float_gemm_mxfp4_ref(const FloatGemmArgs &) noexcept;
 void int8_gemm_ref(const IntGemmArgs &) noexcept;
 void int4_gemm_ref(const IntGemmArgs &) noexcept;
+void mxfp4_gemm_ref(const IntGemmArgs &) noexcept;
 void quantise_row_ref(const float *, size_t, size_t, int8_t *, float *, int32_t *) noexcept;
 void rms_norm_row_ref(const float *, const float *, float, size_t, float *) noexcept;
 void layer_norm_row_ref(const float *, const float *, const float *, float, size_t,
                         float *) noexcept;
 void silu_row_ref(const float *, const float *, size_t, float *) noexcept;
+void clamped_swish_row_ref(const ClampedSwishArgs &) noexcept;
 void sigmoid_row_ref(const float *, size_t, float *) noexcept;
+void softmax_row_ref(const float *, size_t, float *) noexcept;
 void add_row_ref(float *, const float *, size_t) noexcept;
 void combine_row_ref(const CombineRowArgs &) noexcept;
 void attention_ref(const AttentionKernelArgs &) noexcept;
@@ -38,14 +42,17 @@ uint64_t read_prefetched_streams_ref(const uint8_t *, size_t) noexcept;
 
 extern const KernelSet kKernelSetRef = {
     {float_gemm_f32_ref, float_gemm_bf16_ref, float_gemm_f16_ref, float_gemm_fp8_ref,
-     float_gemm_int8_ref, float_gemm_int4_ref},
+     float_gemm_int8_ref, float_gemm_int4_ref, float_gemm_mxfp4_ref},
     int8_gemm_ref,
     int4_gemm_ref,
+    mxfp4_gemm_ref,
     quantise_row_ref,
     rms_norm_row_ref,
     layer_norm_row_ref,
     silu_row_ref,
+    clamped_swish_row_ref,
     sigmoid_row_ref,
+    softmax_row_ref,
     add_row_ref,
     combine_row_ref,
     attention_ref,

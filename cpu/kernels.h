@@ -31,11 +31,11 @@ namespace colibri::cpu {
 struct GemmWeights {
   const uint8_t *values;  // panel 0, 64-byte aligned
   size_t panel_bytes;
-  const uint8_t *scales;  // panel 0: [group][16] float32 or BF16; nullptr for plain formats
+  const uint8_t *scales;  // panel 0: [group][16] of their type; nullptr for plain formats
   size_t scale_panel_bytes;
   // Bytes from group to group; 0 if one scale serves the whole depth.
   size_t scale_group_bytes;
-  bool has_bf16_scales;
+  bool has_bf16_scales;  // MXFP4: scales are [group][16] bytes whatever this says
   size_t depth;
   size_t group;  // depths per group; 0 for plain formats
 };
@@ -59,7 +59,9 @@ using FloatGemmFn = void (*)(const FloatGemmArgs &) noexcept;
 // The same with int8 activations: groups ascending,
 // acc = fma(float(dot), weight_scale * activation_scale, acc) from 0; dot is the exact sum over the
 // group of (stored - offset) * q with offset 8 (INT4) or 128 (INT8), which is
-// sum(stored * q) - offset * sums[group].
+// sum(stored * q) - offset * sums[group]. MXFP4: stored is 12 plus twice the value of the code
+// (0..24, from a table of 16 bytes), the offset 12, and weight_scale = 2^(byte - 127) * 0.5f,
+// rounded.
 struct IntGemmArgs {
   GemmWeights weights;
   size_t first_panel, n_panels, n_columns;
@@ -93,12 +95,23 @@ using LayerNormRowFn = void (*)(const float *x, const float *weight, const float
 
 // y = (g / (1 + exp(-g))) * u.
 using SiluRowFn = void (*)(const float *gate, const float *up, size_t n, float *y) noexcept;
+// a = gate > limit ? limit : gate; b = up > limit ? limit : up < -limit ? -limit : up (a NaN
+// stays); y = (a / (1 + exp(-(alpha * a)))) * (b + 1).
+struct ClampedSwishArgs {
+  const float *gate, *up;
+  size_t n;
+  float limit, alpha;
+  float *y;  // may be gate or up
+};
+using ClampedSwishRowFn = void (*)(const ClampedSwishArgs &) noexcept;
 // y = 1 / (1 + exp(-x)).
 using SigmoidRowFn = void (*)(const float *x, size_t n, float *y) noexcept;
+// m = max over x from -infinity, NaN passed over; y = exp(x - m); then y = y / tree sum of y.
+using SoftmaxRowFn = void (*)(const float *x, size_t n, float *y) noexcept;
 // x += y.
 using AddRowFn = void (*)(float *x, const float *y, size_t n) noexcept;
-// x += (chain over k ascending of fma(weights[k], out[k*out_stride + i], acc) from 0) + shared
-// (nullptr: none).
+// x += (chain over k ascending of fma(weights[k], out[k*out_stride + i], acc) from 0), joined with
+// shared (nullptr: none): acc + shared, or fma(*shared_weight, shared, acc) if that is not nullptr.
 struct CombineRowArgs {
   float *x;
   const float *out;
@@ -106,6 +119,7 @@ struct CombineRowArgs {
   const float *weights;
   size_t top_k;
   const float *shared;
+  const float *shared_weight;
   size_t n;
 };
 using CombineRowFn = void (*)(const CombineRowArgs &) noexcept;
@@ -224,16 +238,19 @@ constexpr size_t kReadUnitBytes = 4096;
 using ReadFn = uint64_t (*)(const uint8_t *data, size_t n_bytes) noexcept;
 
 // One complete set for one instruction set. Order of float_gemm: WeightFormat F32, BF16, F16, FP8,
-// INT8, INT4.
+// INT8, INT4, MXFP4.
 struct KernelSet {
-  FloatGemmFn float_gemm[6];
+  FloatGemmFn float_gemm[7];
   IntGemmFn int8_gemm;
   IntGemmFn int4_gemm;
+  IntGemmFn mxfp4_gemm;
   QuantiseRowFn quantise_row;
   RmsNormRowFn rms_norm_row;
   LayerNormRowFn layer_norm_row;
   SiluRowFn silu_row;
+  ClampedSwishRowFn clamped_swish_row;
   SigmoidRowFn sigmoid_row;
+  SoftmaxRowFn softmax_row;
   AddRowFn add_row;
   CombineRowFn combine_row;
   AttentionFn attention;

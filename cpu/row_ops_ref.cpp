@@ -71,8 +71,29 @@ void silu_row_ref(const float *gate, const float *up, size_t n, float *y) noexce
   for (size_t i = 0; i < n; ++i) y[i] = (gate[i] / (1.0f + exp_ref(-gate[i]))) * up[i];
 }
 
+void clamped_swish_row_ref(const ClampedSwishArgs &args) noexcept {
+  for (size_t i = 0; i < args.n; ++i) {
+    const float a = args.gate[i] > args.limit ? args.limit : args.gate[i];
+    const float up = args.up[i];
+    const float b = up > args.limit ? args.limit : up < -args.limit ? -args.limit : up;
+    args.y[i] = (a / (1.0f + exp_ref(-(args.alpha * a)))) * (b + 1.0f);
+  }
+}
+
 void sigmoid_row_ref(const float *x, size_t n, float *y) noexcept {
   for (size_t i = 0; i < n; ++i) y[i] = 1.0f / (1.0f + exp_ref(-x[i]));
+}
+
+void softmax_row_ref(const float *x, size_t n, float *y) noexcept {
+  float most = -INFINITY;
+  for (size_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
+  float lanes[kLanes] = {};
+  for (size_t i = 0; i < n; ++i) {
+    y[i] = exp_ref(x[i] - most);
+    lanes[i % kLanes] += y[i];
+  }
+  const float sum = sum_lanes_ref(lanes);
+  for (size_t i = 0; i < n; ++i) y[i] /= sum;
 }
 
 void add_row_ref(float *x, const float *y, size_t n) noexcept {
@@ -85,7 +106,10 @@ void combine_row_ref(const CombineRowArgs &args) noexcept {
     for (size_t k = 0; k < args.top_k; ++k) {
       acc = fmaf(args.weights[k], args.out[k * args.out_stride + i], acc);
     }
-    if (args.shared != nullptr) acc += args.shared[i];
+    if (args.shared != nullptr) {
+      acc = args.shared_weight != nullptr ? fmaf(*args.shared_weight, args.shared[i], acc)
+                                          : acc + args.shared[i];
+    }
     args.x[i] += acc;
   }
 }

@@ -88,7 +88,7 @@ void PanelPacker::pack(const uint8_t *rows, const float *scales, size_t n,
                        const PanelPlace &place) noexcept {
   WeightLayout layout = layout_;
   layout.columns = static_cast<uint32_t>(n);
-  RowMajorMatrix matrix;
+  PackingSource matrix;
   matrix.values = rows;
   matrix.scales = scales;
   pack_matrix(layout, matrix, packed_.data());

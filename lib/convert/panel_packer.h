@@ -44,7 +44,7 @@ class PanelPacker {
   // n <= kPanelColumns rows of layout.depth finite weights, to INT4 or INT8.
   ErrorSums quantise(ScaleSearch search, const float *rows, size_t n,
                      const PanelPlace &place) noexcept;
-  // n rows as RowMajorMatrix has them, nothing changed; all in one FP8 block.
+  // n rows as PackingSource has them, nothing changed; all in one FP8 block.
   void pack(const uint8_t *rows, const float *scales, size_t n, const PanelPlace &place) noexcept;
 
  private:

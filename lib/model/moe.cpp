@@ -21,6 +21,7 @@ void route(const Pass &pass, uint32_t layer, const LayerWeights &weights) {
   const Product router = {&weights.router, workspace.router_logits, config.n_experts, true};
   run_products(pass, {workspace.normed, config.width, pass.n_rows(), config.width}, {&router, 1});
   RouteArgs args;
+  args.kind = RouterKind::kSigmoid;
   args.logits = workspace.router_logits;
   args.bias = weights.selection_bias;
   args.n_rows = pass.n_rows();
@@ -133,6 +134,7 @@ void compute_experts(const Pass &pass, std::span<const ExpertCache::Visit::Ready
   args.input.depth = config.width;
   args.input.quantised = *quantised;
   args.uses_integers = group > 0;
+  args.activation = {.kind = ActivationKind::kSilu};
   args.out = workspace.expert_out;
   args.out_stride = config.width;
   run_timed(pass, args);

@@ -48,7 +48,8 @@ struct Product {
   const PackedMatrix *matrix = nullptr;
   float *y = nullptr;
   size_t y_stride = 0;
-  bool needs_float = false;  // never with integer activations: routers and indexer weights
+  bool needs_float = false;     // never with integer activations: routers and indexer weights
+  const float *bias = nullptr;  // [columns]
 };
 
 // All products of one input. The input is quantised once for each group size that occurs.

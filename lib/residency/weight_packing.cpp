@@ -93,7 +93,7 @@ Status load_packed(const TensorIndex &index, const WeightSource &source, std::sp
                                  static_cast<size_t>(source.values.bytes));
   if (!status.is_ok()) return name_tensor(source.name, status);
 
-  RowMajorMatrix matrix;
+  PackingSource matrix;
   matrix.values = staging.data();
   if (count_scales(source) != 0) {
     float *scales = reinterpret_cast<float *>(staging.data() + align_up(source.values.bytes));

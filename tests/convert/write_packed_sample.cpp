@@ -36,7 +36,7 @@ class SampleMatrix {
 
   std::vector<uint8_t> pack() const {
     std::vector<uint8_t> bytes(layout_.total_bytes());
-    pack_matrix(layout_, {values_.data(), scales_.data(), 0}, bytes.data());
+    pack_matrix(layout_, {values_.data(), scales_.data()}, bytes.data());
     return bytes;
   }
   const std::vector<float> &weights() const { return weights_; }

@@ -122,6 +122,9 @@ TEST_CASE("index scores and their selection are the same with any threads") {
 }
 
 TEST_CASE("rows are routed the same with any threads") {
+  const auto kind =
+      GENERATE(RouterKind::kSigmoid, RouterKind::kSoftmax, RouterKind::kSoftmaxOfChosen);
+  CAPTURE(router_kind_name(kind));
   std::mt19937 random(75);
   GuardedArray<float> logits(40 * 32), bias(32);
   fill_normal(logits, random);
@@ -130,6 +133,7 @@ TEST_CASE("rows are routed the same with any threads") {
     std::vector<int32_t> experts(40 * 4);
     Floats weights(40 * 4);
     RouteArgs args;
+    args.kind = kind;
     args.logits = logits.data();
     args.bias = bias.data();
     args.n_rows = 40;
@@ -148,6 +152,51 @@ TEST_CASE("rows are routed the same with any threads") {
     REQUIRE(sum == Approx(1.0f));
     REQUIRE(std::is_sorted(&result[160 + 4 * r], &result[160 + 4 * r + 4]));
   }
+}
+
+TEST_CASE("a linear task adds its bias to the finished sum") {
+  std::mt19937 random(78);
+  TestRows rows(5, 64, 32, random);
+  GuardedArray<float> bias(77);
+  fill_normal(bias, random);
+  for (const WeightFormat format : {WeightFormat::kInt4, WeightFormat::kBF16}) {
+    const TestMatrix matrix(make_layout(format, 77, 64, 32), random);
+    const bool uses_integers = format == WeightFormat::kInt4;
+    const auto run = [&](const float *added) {
+      return run_everywhere([&](Backend &backend, Backend::Scratch &scratch) {
+        Floats y(5 * 77);
+        LinearTask task = linear_task(matrix, rows.view(), y.data(), uses_integers);
+        task.bias = added;
+        backend.linear({&task, 1}, scratch);
+        return y;
+      });
+    };
+    Floats expected = run(nullptr);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 77];
+    REQUIRE(are_same(run(bias.data()).data(), expected.data(), expected.size()));
+  }
+}
+
+TEST_CASE("a gated shared part is weighed with the sigmoid of its logit") {
+  const float out[] = {1.0f, 2.0f, 3.0f, 4.0f}, shared[] = {8.0f, 16.0f, 8.0f, 16.0f};
+  const float weights[] = {1.0f, 1.0f}, logits[] = {0.0f, -1000.0f};
+  const Floats got = run_everywhere([&](Backend &backend, Backend::Scratch &) {
+    Floats x(4, 100.0f);
+    CombineArgs args;
+    args.x = x.data();
+    args.x_stride = 2;
+    args.expert_out = out;
+    args.weights = weights;
+    args.shared = shared;
+    args.shared_stride = 2;
+    args.shared_logits = logits;
+    args.n_rows = 2;
+    args.top_k = 1;
+    args.width = 2;
+    backend.combine(args);
+    return x;
+  });
+  REQUIRE(got == Floats{105.0f, 110.0f, 103.0f, 104.0f});
 }
 
 TEST_CASE("rotation turns pairs, interleaved or in halves") {
@@ -213,8 +262,8 @@ TEST_CASE("row operations give the same bits with any threads") {
     backend.silu({x.data(), x.data(), &y[2 * size], width, n_rows, width});
     backend.add({&y[3 * size], width, x.data(), width, n_rows, width});
     const Floats weights(n_rows * 1, 0.3f);
-    backend.combine(
-        {&y[4 * size], width, x.data(), weights.data(), x.data(), width, n_rows, 1, width});
+    backend.combine({&y[4 * size], width, x.data(), weights.data(), x.data(), width, nullptr,
+                     n_rows, 1, width});
     return y;
   });
 }

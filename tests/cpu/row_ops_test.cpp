@@ -222,7 +222,12 @@ TEST_CASE("add and combine have the reference's bits in every set") {
       for (const size_t top_k : {0, 1, 5}) {
         compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
           std::copy(x.begin(), x.end(), y.begin());
-          set.combine_row({y.data(), out.data(), n + 5, weights, top_k, addend, n});
+          set.combine_row({y.data(), out.data(), n + 5, weights, top_k, addend, nullptr, n});
+        });
+        const float share = 0.37f;
+        compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+          std::copy(x.begin(), x.end(), y.begin());
+          set.combine_row({y.data(), out.data(), n + 5, weights, top_k, addend, &share, n});
         });
       }
     }
@@ -234,7 +239,76 @@ TEST_CASE("combine is x plus the chain of weighted outputs plus shared") {
   const float out[6] = {10.0f, 20.0f, 0.0f, 30.0f, 40.0f, 0.0f};
   const float weights[2] = {0.5f, 0.25f};
   const float shared[2] = {100.0f, 200.0f};
-  kKernelSetRef.combine_row(CombineRowArgs{x, out, 3, weights, 2, shared, 2});
+  kKernelSetRef.combine_row(CombineRowArgs{x, out, 3, weights, 2, shared, nullptr, 2});
   REQUIRE(x[0] == 1.0f + 5.0f + 7.5f + 100.0f);
   REQUIRE(x[1] == 2.0f + 10.0f + 10.0f + 200.0f);
+  const float share = 0.5f;
+  kKernelSetRef.combine_row(CombineRowArgs{x, out, 3, weights, 2, shared, &share, 2});
+  REQUIRE(x[0] == 113.5f + 5.0f + 7.5f + 50.0f);
+}
+
+TEST_CASE("clamped swish and softmax have the reference's bits in every set") {
+  std::mt19937 random(27);
+  for (const size_t n : kSizes) {
+    GuardedArray<float> gate(n), up(n);
+    fill_wide(gate, random);
+    fill_wide(up, random);
+    std::reverse(up.begin(), up.end());
+    for (const float limit : {7.0f, 0.5f}) {
+      compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+        set.clamped_swish_row({gate.data(), up.data(), n, limit, 1.702f, y.data()});
+      });
+      compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+        std::copy(gate.begin(), gate.end(), y.begin());
+        set.clamped_swish_row({y.data(), up.data(), n, limit, 1.702f, y.data()});
+      });
+    }
+    compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+      set.softmax_row(gate.data(), n, y.data());
+    });
+    fill_normal(gate, random, 5.0f);
+    compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+      set.softmax_row(gate.data(), n, y.data());
+    });
+    std::fill(gate.begin(), gate.end(), -1000.0f);  // below what padding would hold
+    compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+      set.softmax_row(gate.data(), n, y.data());
+    });
+  }
+}
+
+TEST_CASE(
+    "the reference's clamped swish agrees with double precision on both sides of its limits") {
+  const auto clamped_swish = [](float gate, float up) {
+    float y;
+    kKernelSetRef.clamped_swish_row({&gate, &up, 1, 7.0f, 1.702f, &y});
+    return y;
+  };
+  for (float gate = -30.0f; gate < 30.0f; gate += 0.71f) {
+    for (float up = -20.0f; up < 20.0f; up += 0.93f) {
+      const double a = std::min<double>(gate, 7.0);  // not clamped from below
+      const double b = std::clamp<double>(up, -7.0, 7.0);
+      const double expected = a / (1.0 + std::exp(-1.702 * a)) * (b + 1.0);
+      REQUIRE(clamped_swish(gate, up) == Approx(expected).epsilon(1e-5).margin(1e-9));
+    }
+  }
+  REQUIRE(clamped_swish(100.0f, 100.0f) == clamped_swish(7.0f, 7.0f));
+  REQUIRE(clamped_swish(2.0f, -100.0f) == clamped_swish(2.0f, -7.0f));
+  REQUIRE(std::isnan(clamped_swish(NAN, 1.0f)));
+  REQUIRE(std::isnan(clamped_swish(1.0f, NAN)));
+}
+
+TEST_CASE("the reference's softmax agrees with double precision and adds up to one") {
+  std::mt19937 random(28);
+  const size_t n = 130;
+  GuardedArray<float> x(n), y(n);
+  fill_normal(x, random, 4.0f);
+  kKernelSetRef.softmax_row(x.data(), n, y.data());
+  double sum = 0.0, total = 0.0;
+  for (const float value : x) sum += std::exp(static_cast<double>(value));
+  for (size_t i = 0; i < n; ++i) {
+    REQUIRE(y[i] == Approx(std::exp(static_cast<double>(x[i])) / sum).epsilon(1e-5).margin(1e-12));
+    total += y[i];
+  }
+  REQUIRE(total == Approx(1.0));
 }

@@ -91,7 +91,7 @@ MadeMatrix make_packed_matrix(WeightFormat format, uint32_t columns, uint32_t de
   }
   const std::vector<uint8_t> codes = store_codes(made.layout, seed);
   made.bytes.resize(made.layout.total_bytes());
-  pack_matrix(made.layout, {codes.data(), stored_scales.data(), 0},
+  pack_matrix(made.layout, {codes.data(), stored_scales.data()},
               reinterpret_cast<uint8_t *>(made.bytes.data()));
   for (uint64_t row = 0; row < columns; ++row) {
     for (uint64_t column = 0; column < depth; ++column) {
