@@ -21,8 +21,10 @@ namespace {
 // file while it is parsed, 4.2 times kept) and with a snapshot of 37,000 tensors (870 bytes each).
 // tests/capi/peak_memory.cpp fails if a plan is too low.
 constexpr uint64_t kTokenizerFactor = 9;
-constexpr uint64_t kBytesPerTensor = 1024;      // names, spans and hash entries
-constexpr uint64_t kBytesPerExpert = 256;       // cache entry, policy entry, slot record
+constexpr uint64_t kBytesPerTensor = 1024;  // names, spans and hash entries
+// Cache entry, policy entry, slot record; and where its matrices lie, which for tensors that hold
+// all experts of a layer no tensor of their own pays for.
+constexpr uint64_t kBytesPerExpert = 256 + sizeof(ExpertSource);
 constexpr uint64_t kBytesPerThread = 64 << 10;  // touched stack
 constexpr uint64_t kBytesPerRow = 512;          // status, slot and place of a row of a batch
 constexpr uint64_t kBytesPerLogit = 16;         // sampler, per scheduler

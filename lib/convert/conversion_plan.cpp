@@ -53,15 +53,15 @@ class Planner {
   };
 
   void plan_layer(uint32_t layer, const LayerSources &sources) {
-    for (const WeightSource *matrix :
-         {&sources.query_a, &sources.query_b, &sources.kv_a, &sources.output, &sources.index_query,
-          &sources.index_key, &sources.dense_gate, &sources.dense_up, &sources.dense_down}) {
-      if (matrix->is_present()) plan_matrix(*matrix, options_.dense);
+    for (const TensorRule &rule : layer_rules()) {
+      if (rule.form != TensorForm::kMatrix || !rule.applies(source_.config(), layer)) continue;
+      if (rule.field == &LayerSources::index_weights) continue;  // copied, as below
+      plan_matrix(sources.*rule.field, options_.dense);
     }
-    plan_heads(sources.kv_b);
+    if (sources.kv_b.is_present()) plan_heads(sources.kv_b);
     if (is_integer(sources.index_weights)) ++plan_.n_kept_matrices;  // copied, as in any format
     for (uint32_t e = 0; e < sources.experts.size(); ++e) {
-      plan_expert(expert_name(layer, e), sources.experts[e]);
+      plan_expert(expert_name(*source_.sources().names, layer, e), sources.experts[e]);
     }
   }
 
@@ -90,7 +90,20 @@ class Planner {
                {ConversionStep::Kind::kHeads, {}, false, {source}});
   }
 
+  // What packed experts cannot hold yet.
+  void require_packable(const ExpertSource &expert) const {
+    const bool is_whole = expert.gate.row_step == 1 && !expert.gate.is_transposed;
+    if (is_whole && expert.gate.format != StoredFormat::kMxFp4 && !expert.gate_bias.is_present()) {
+      return;
+    }
+    throw_error(StatusCode::kUnsupported,
+                "the experts of %s are stored as %s with gate and up alternating or with biases, "
+                "which is not converted yet",
+                expert.gate.name.c_str(), describe_format(expert.gate).c_str());
+  }
+
   void plan_expert(const std::string &name, const ExpertSource &expert) {
+    require_packable(expert);
     PackedLayout layout{PackedForm::kExpert, 1, {}};
     const std::vector<WeightSource> matrices = {expert.gate, expert.up, expert.down};
     for (const WeightSource &matrix : matrices) {
@@ -128,25 +141,14 @@ class Planner {
   // The stored tensors behind a source are not copied as well.
   void take(const WeightSource &source) {
     taken_.insert(source.name);
-    if (source.scales.bytes != 0) taken_.insert(scales_name(source));
-  }
-
-  std::string scales_name(const WeightSource &source) const {
-    for (const char *suffix : kScaleSuffixes) {
-      const TensorInfo *info = source_.index().find(source.name + suffix);
-      if (info != nullptr && info->file == source.scales.file &&
-          info->offset == source.scales.offset) {
-        return source.name + suffix;
-      }
-    }
-    throw_error(StatusCode::kInternal, "no name for the scales of %s", source.name.c_str());
+    if (source.scales.bytes != 0) taken_.insert(scales_name(source_.index(), source));
   }
 
   void copy_rest() {
     std::unordered_set<std::string> used;
     visit_sources(source_.sources(), [&](const WeightSource &source) {
       used.insert(source.name);
-      if (source.scales.bytes != 0) used.insert(scales_name(source));
+      if (source.scales.bytes != 0) used.insert(scales_name(source_.index(), source));
     });
     const TensorIndex &index = source_.index();
     const auto type_names = read_type_names();

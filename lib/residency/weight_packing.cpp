@@ -63,6 +63,8 @@ WeightLayout packed_layout(const WeightSource &source) noexcept {
       layout.format = WeightFormat::kInt4;
       layout.group = source.group;
       break;
+    case StoredFormat::kMxFp4:  // never: require_runnable() and plan_conversion() refuse it
+      break;
     case StoredFormat::kPacked:
       return source.packed;
   }
