@@ -50,7 +50,8 @@ void run_layer(const Pass &pass, uint32_t layer, const LayerSpec &spec) {
       run_latent_attention(pass, layer, spec);
       break;
     case AttentionKind::kGrouped:
-      break;  // never: require_runnable() refuses it
+      run_grouped_attention(pass, layer, spec);
+      break;
   }
   norm_hidden(pass, weights.attention_norm);
   switch (spec.feed_forward) {

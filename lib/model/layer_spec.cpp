@@ -4,7 +4,6 @@
 
 #include "lib/model/layer_spec.h"
 
-#include <algorithm>
 #include <string>
 
 #include "lib/base/status.h"
@@ -23,21 +22,11 @@ std::vector<LayerSpec> describe_layers(const ModelConfig &config) {
 }
 
 void require_runnable(const ModelConfig &config) {
-  const bool is_latent = config.attention == AttentionKind::kLatent;
-  const bool has_window = std::any_of(config.windows.begin(), config.windows.end(),
-                                      [](uint32_t window) { return window != 0; });
   const struct {
     bool is_needed;
     const char *name;
   } missing[] = {
-      {!is_latent, "grouped-query attention"},
-      {is_latent && config.query_latent == 0, "latent attention without a query latent"},
-      {has_window, "attention windows"},
       {config.has_sinks, "attention sinks"},
-      {config.router != RouterKind::kSigmoid, "routers other than sigmoid"},
-      {config.has_router_bias, "router biases"},
-      {config.has_shared_gate, "gated shared experts"},
-      {config.expert_activation.kind != ActivationKind::kSilu, "clamped activations"},
       {config.has_expert_bias, "biases of experts"},
   };
   std::string text;
