@@ -20,7 +20,7 @@ namespace {
 
 bool is_integer(const WeightSource &source) {
   return source.format == StoredFormat::kInt8Row || source.format == StoredFormat::kInt4Row ||
-         source.format == StoredFormat::kInt4Grouped;
+         source.format == StoredFormat::kInt4Grouped || source.format == StoredFormat::kMxFp4;
 }
 
 bool is_quantising(TargetFormat target) {
@@ -92,11 +92,17 @@ class Planner {
 
   void plan_expert(const std::string &name, const ExpertSource &expert) {
     PackedLayout layout{PackedForm::kExpert, 1, {}};
-    const std::vector<WeightSource> matrices = {expert.gate, expert.up, expert.down};
-    for (const WeightSource &matrix : matrices) {
+    std::vector<WeightSource> sources = {expert.gate, expert.up, expert.down};
+    for (const WeightSource &matrix : sources) {
       layout.parts.push_back(choose_layout(matrix, options_.experts));
     }
-    add_packed(name, layout, {ConversionStep::Kind::kExpert, {}, false, matrices});
+    if (expert.gate_bias.is_present()) {
+      for (const WeightSource &bias : {expert.gate_bias, expert.up_bias, expert.down_bias}) {
+        layout.parts.push_back(vector_layout(bias));
+        sources.push_back(bias);
+      }
+    }
+    add_packed(name, layout, {ConversionStep::Kind::kExpert, {}, false, std::move(sources)});
   }
 
   // The layout of one packed matrix, which is counted.

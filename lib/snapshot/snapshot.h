@@ -18,12 +18,16 @@
 
 namespace colibri {
 
-// One routed expert: three matrices that always move together.
+// One routed expert: matrices, and biases where the family has them, that always move together.
+// Stored on their own, as parts of tensors that hold all experts of a layer (their names are then
+// those of the tensors, their spans those of this expert's part), or packed.
 struct ExpertSource {
-  WeightSource gate;  // [F, D]
-  WeightSource up;    // [F, D]
-  WeightSource down;  // [D, F]
-  // Packed: the whole tensor in which the three stand one after another, a multiple of
+  WeightSource gate;                // [F, D]
+  WeightSource up;                  // [F, D]; where gate and up alternate, of the same span as gate
+  WeightSource down;                // [D, F]
+  WeightSource gate_bias, up_bias;  // [F] or absent
+  WeightSource down_bias;           // [D] or absent
+  // Packed: the whole tensor in which they stand one after another, a multiple of
   // kPackedAlignment bytes. Else absent.
   TensorSpan slab;
 };

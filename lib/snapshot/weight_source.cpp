@@ -258,6 +258,8 @@ const char *stored_format_name(StoredFormat format) noexcept {
       return "int4-row";
     case StoredFormat::kInt4Grouped:
       return "int4-grouped";
+    case StoredFormat::kMxFp4:
+      return "mxfp4";
     case StoredFormat::kPacked:
       return "packed";
   }
@@ -279,6 +281,8 @@ uint64_t scale_columns(const WeightSource &source) noexcept {
       return 1;
     case StoredFormat::kInt4Grouped:
       return divide_up(source.columns, source.group);
+    case StoredFormat::kMxFp4:
+      return source.columns / 32;
     default:
       return 0;
   }
@@ -286,7 +290,8 @@ uint64_t scale_columns(const WeightSource &source) noexcept {
 
 uint64_t scale_rows(const WeightSource &source) noexcept {
   if (source.format == StoredFormat::kFp8Block) return divide_up(source.rows, kFp8BlockWidth);
-  return scale_columns(source) != 0 ? source.rows : 0;
+  if (scale_columns(source) == 0) return 0;
+  return source.stored_rows != 0 ? source.stored_rows : source.rows;
 }
 
 WeightSource find_matrix(const TensorIndex &index, const std::string &name, uint64_t rows,

@@ -56,6 +56,9 @@ std::vector<uint8_t> store_codes(const WeightLayout &layout, uint32_t seed) {
         case WeightFormat::kInt8:
           raw[0] = static_cast<uint8_t>(code);
           break;
+        case WeightFormat::kMxFp4:  // its codes are no whole numbers
+          n = 0;
+          break;
         case WeightFormat::kInt4:
           raw[0] = static_cast<uint8_t>(code + 8);
           if (column % 2 == 0) break;
