@@ -17,6 +17,10 @@ namespace {
 
 constexpr size_t kLanes = 16;
 
+// Values of the codes of MXFP4: 8..15 are the negatives of 0..7, the zero among them.
+constexpr float kValues[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                               -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+
 float decode_f32(const uint8_t *panel, size_t d, size_t lane) {
   float value;
   memcpy(&value, panel + 4 * (d * kLanes + lane), sizeof value);
@@ -67,10 +71,7 @@ float decode_int4(const uint8_t *panel, size_t d, size_t lane) {
   return static_cast<float>(stored - 8);
 }
 
-// Codes 8..15 are the negatives of 0..7, the zero among them.
 float decode_mxfp4(const uint8_t *panel, size_t d, size_t lane) {
-  static const float kValues[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
-                                    -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
   const int32_t byte = panel[(d / 8) * 64 + 4 * lane + d % 4];
   return kValues[d % 8 < 4 ? byte & 15 : byte >> 4];
 }

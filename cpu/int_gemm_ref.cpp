@@ -17,6 +17,9 @@ namespace {
 
 constexpr size_t kLanes = 16;
 
+// Twice the values of the codes of MXFP4, whole numbers.
+constexpr int32_t kDoubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 int32_t decode_int8(const uint8_t *panel, size_t d, size_t lane) {
   return static_cast<int32_t>(panel[(d / 4) * 64 + 4 * lane + d % 4]) - 128;
 }
@@ -26,9 +29,7 @@ int32_t decode_int4(const uint8_t *panel, size_t d, size_t lane) {
   return (d % 8 < 4 ? byte & 15 : byte >> 4) - 8;
 }
 
-// Twice the value, a whole number.
 int32_t decode_mxfp4(const uint8_t *panel, size_t d, size_t lane) {
-  static const int32_t kDoubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   const int32_t byte = panel[(d / 8) * 64 + 4 * lane + d % 4];
   return kDoubled[d % 8 < 4 ? byte & 15 : byte >> 4];
 }

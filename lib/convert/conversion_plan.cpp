@@ -20,7 +20,7 @@ namespace {
 
 bool is_integer(const WeightSource &source) {
   return source.format == StoredFormat::kInt8Row || source.format == StoredFormat::kInt4Row ||
-         source.format == StoredFormat::kInt4Grouped;
+         source.format == StoredFormat::kInt4Grouped || source.format == StoredFormat::kMxFp4;
 }
 
 bool is_quantising(TargetFormat target) {
@@ -90,26 +90,19 @@ class Planner {
                {ConversionStep::Kind::kHeads, {}, false, {source}});
   }
 
-  // What packed experts cannot hold yet.
-  void require_packable(const ExpertSource &expert) const {
-    const bool is_whole = expert.gate.row_step == 1 && !expert.gate.is_transposed;
-    if (is_whole && expert.gate.format != StoredFormat::kMxFp4 && !expert.gate_bias.is_present()) {
-      return;
-    }
-    throw_error(StatusCode::kUnsupported,
-                "the experts of %s are stored as %s with gate and up alternating or with biases, "
-                "which is not converted yet",
-                expert.gate.name.c_str(), describe_format(expert.gate).c_str());
-  }
-
   void plan_expert(const std::string &name, const ExpertSource &expert) {
-    require_packable(expert);
     PackedLayout layout{PackedForm::kExpert, 1, {}};
-    const std::vector<WeightSource> matrices = {expert.gate, expert.up, expert.down};
-    for (const WeightSource &matrix : matrices) {
+    std::vector<WeightSource> sources = {expert.gate, expert.up, expert.down};
+    for (const WeightSource &matrix : sources) {
       layout.parts.push_back(choose_layout(matrix, options_.experts));
     }
-    add_packed(name, layout, {ConversionStep::Kind::kExpert, {}, false, matrices});
+    if (expert.gate_bias.is_present()) {
+      for (const WeightSource &bias : {expert.gate_bias, expert.up_bias, expert.down_bias}) {
+        layout.parts.push_back(vector_layout(bias));
+        sources.push_back(bias);
+      }
+    }
+    add_packed(name, layout, {ConversionStep::Kind::kExpert, {}, false, std::move(sources)});
   }
 
   // The layout of one packed matrix, which is counted.
@@ -140,14 +133,14 @@ class Planner {
 
   // The stored tensors behind a source are not copied as well.
   void take(const WeightSource &source) {
-    taken_.insert(source.name);
+    taken_.insert(values_name(source));
     if (source.scales.bytes != 0) taken_.insert(scales_name(source_.index(), source));
   }
 
   void copy_rest() {
     std::unordered_set<std::string> used;
     visit_sources(source_.sources(), [&](const WeightSource &source) {
-      used.insert(source.name);
+      used.insert(values_name(source));
       if (source.scales.bytes != 0) used.insert(scales_name(source_.index(), source));
     });
     const TensorIndex &index = source_.index();

@@ -42,14 +42,18 @@ ExpertSource resolve_own(const TensorIndex &index, const ModelConfig &config,
                   expert, layer, name.c_str(), matrix.c_str());
     }
   }
-  if (config.has_expert_bias) {
+  if (!is_packed && config.has_expert_bias) {
     throw_error(StatusCode::kUnsupported,
                 "the experts of layer %u stand in tensors of their own (%s), but those of %s have "
                 "biases, which are read from tensors of all experts only",
                 layer, name.c_str(), config.model_type.c_str());
   }
   if (!is_packed) return source;
-  return find_packed_expert(index, name, config.expert_width, config.width);
+  source = find_packed_expert(index, name, config.expert_width, config.width);
+  if (source.gate_bias.is_present() == config.has_expert_bias) return source;
+  throw_error(StatusCode::kFormat, "tensor %s is packed %s biases, but the config implies %s",
+              name.c_str(), config.has_expert_bias ? "without" : "with",
+              config.has_expert_bias ? "them" : "none");
 }
 
 // The parts of the fused tensors of one layer.
