@@ -177,8 +177,11 @@ inline void find_rows(const AttentionSpanArgs &args, size_t first, const void *s
                       size_t stride, size_t width, const Block &block, const Scratch &scratch,
                       const float **rows) {
   const auto *base = static_cast<const typename Format::Stored *>(stored);
+  size_t place = place_of(args, first + block.low);
   for (size_t k = block.low; k < block.high; ++k) {
-    const auto *row = base + place_of(args, first + k) * stride;
+    if (args.positions != nullptr) place = place_of(args, first + k);
+    const auto *row = base + place * stride;
+    place = place + 1 == args.ring ? 0 : place + 1;
     if constexpr (Format::is_wide) {
       rows[k] = row;
     } else {

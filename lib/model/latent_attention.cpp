@@ -124,6 +124,7 @@ void attend(const Pass &pass, uint32_t layer) {
     target.values = target.keys;
     const bool is_sparse = uses_selection(pass, row);
     target.positions = is_sparse ? workspace.selected + size_t{r} * config.index_top_k : nullptr;
+    target.first_key = 0;
     target.n_keys = is_sparse ? config.index_top_k : row.position + 1;
     // Values are the front of the keys.
     workspace.counters.kv_bytes += uint64_t{target.n_keys} * key_width * sizeof(float);

@@ -25,6 +25,7 @@ ScratchShape scratch_shape(const ModelConfig &config, uint32_t max_rows) {
   shape.max_rows = max_rows;
   shape.n_heads = config.n_heads;
   shape.key_width = config.kv_latent + config.rope_width;
+  shape.value_width = config.kv_latent;
   shape.expert_width = config.expert_width;
   shape.n_experts_per_token = config.n_experts_per_token;
   shape.n_experts = config.n_experts;
