@@ -4,7 +4,8 @@
 // header, <stddef.h>, <stdint.h>, the intrinsics header and float_math_<isa>.h of their own set,
 // because they are compiled with instruction-set flags: an inline function from any other header
 // could end up with such instructions in a baseline caller. All functions of float_math_<isa>.h are
-// static. The reference is baseline code and may use <math.h> and headers of its own set.
+// static. The reference is baseline code and may use <math.h>, headers of its own set and the
+// functions of lib/base/number_formats.h that are not inline.
 
 #pragma once
 
