@@ -32,6 +32,7 @@ namespace {
 constexpr size_t kLanes = 8;
 constexpr size_t kSumLanes = 16;  // of a tree sum
 constexpr size_t kTileKeys = 8;
+constexpr size_t kUnroll = 4;  // depths: one step of all pointers for four
 constexpr size_t kTileQueries = 4;
 constexpr size_t kTileVectors = 2;
 constexpr size_t kMaxGroups = kMaxAttentionQueries / kLanes;
@@ -103,13 +104,40 @@ inline size_t place_of(const AttentionSpanArgs &args, size_t number) {
   return args.ring != 0 ? place % args.ring : place;
 }
 
+// The block of which every query sees every number.
+inline void find_whole(const AttentionSpanArgs &args, bool *has_begun, Block *block) {
+  const size_t padded = pad(args.n_queries);
+  for (size_t i = 0; i < padded; ++i) {
+    block->lows[i] = 0;
+    block->highs[i] = static_cast<int32_t>(kAttentionBlock);
+    block->uses[i] = kSkips;
+  }
+  for (size_t i = 0; i < args.n_queries; ++i) {
+    block->uses[i] = has_begun[i] ? kMerges : kBegins;
+    block->active[i] = static_cast<uint32_t>(i);
+    has_begun[i] = true;
+  }
+  for (size_t group = 0; group < padded / kLanes; ++group) {
+    block->group_lows[group] = 0;
+    block->group_highs[group] = kAttentionBlock;
+    block->is_whole[group] = true;
+  }
+  block->n_active = args.n_queries;
+  block->low = 0;
+  block->high = kAttentionBlock;
+}
+
 // Who sees what of the block that begins with number `first`. Gives whether anyone sees anything.
-inline bool find_ranges(const AttentionSpanArgs &args, size_t first, bool *has_begun,
-                        Block *block) {
+inline bool find_ranges(const AttentionSpanArgs &args, size_t first, bool sees_whole,
+                        bool *has_begun, Block *block) {
   block->low = kAttentionBlock;
   block->high = 0;
   block->n_active = 0;
   const size_t n_groups = pad(args.n_queries) / kLanes;
+  if (sees_whole) {
+    find_whole(args, has_begun, block);
+    return true;
+  }
   for (size_t group = 0; group < n_groups; ++group) {
     size_t group_low = kAttentionBlock;
     size_t group_high = 0;
@@ -155,8 +183,11 @@ inline void find_rows(const AttentionSpanArgs &args, size_t first, const void *s
                       size_t stride, size_t width, const Block &block, const Scratch &scratch,
                       const float **rows) {
   const auto *base = static_cast<const typename Format::Stored *>(stored);
+  size_t place = place_of(args, first + block.low);
   for (size_t k = block.low; k < block.high; ++k) {
-    const auto *row = base + place_of(args, first + k) * stride;
+    if (args.positions != nullptr) place = place_of(args, first + k);
+    const auto *row = base + place * stride;
+    place = place + 1 == args.ring ? 0 : place + 1;
     if constexpr (Format::is_wide) {
       rows[k] = row;
     } else {
@@ -209,10 +240,24 @@ inline void transpose_queries(const AttentionSpanArgs &args, float *queries) {
   }
 }
 
+// One depth of the chains of a score tile.
+template <size_t kGroups, size_t kKeys>
+inline void add_depth(const float *const *rows, const float *queries, size_t group_floats, size_t d,
+                      __m256 (*acc)[kGroups]) {
+  __m256 query[kGroups];
+  for (size_t g = 0; g < kGroups; ++g) {
+    query[g] = _mm256_loadu_ps(queries + g * group_floats + d * kLanes);
+  }
+  for (size_t k = 0; k < kKeys; ++k) {
+    const __m256 key = _mm256_set1_ps(rows[k][d]);
+    for (size_t g = 0; g < kGroups; ++g) acc[k][g] = _mm256_fmadd_ps(query[g], key, acc[k][g]);
+  }
+}
+
 // Scores of some keys for kGroups groups side by side.
 template <size_t kGroups, size_t kKeys>
-inline void score_tile(const AttentionSpanArgs &args, const float *const *keys,
-                       const float *queries, float *weights) {
+[[gnu::noinline]] void score_tile(const AttentionSpanArgs &args, const float *const *keys,
+                                  const float *queries, float *weights) {
   const size_t group_floats = args.key_width * kLanes;
   __m256 acc[kKeys][kGroups];
   const float *rows[kKeys];
@@ -220,16 +265,14 @@ inline void score_tile(const AttentionSpanArgs &args, const float *const *keys,
     rows[k] = keys[k];
     for (size_t g = 0; g < kGroups; ++g) acc[k][g] = _mm256_setzero_ps();
   }
-  for (size_t d = 0; d < args.key_width; ++d) {
-    __m256 query[kGroups];
-    for (size_t g = 0; g < kGroups; ++g) {
-      query[g] = _mm256_loadu_ps(queries + g * group_floats + d * kLanes);
-    }
-    for (size_t k = 0; k < kKeys; ++k) {
-      const __m256 key = _mm256_set1_ps(rows[k][d]);
-      for (size_t g = 0; g < kGroups; ++g) acc[k][g] = _mm256_fmadd_ps(query[g], key, acc[k][g]);
+  const size_t width = args.key_width;
+  size_t d = 0;
+  for (; d + kUnroll <= width; d += kUnroll) {
+    for (size_t i = 0; i < kUnroll; ++i) {
+      add_depth<kGroups, kKeys>(rows, queries, group_floats, d + i, acc);
     }
   }
+  for (; d < width; ++d) add_depth<kGroups, kKeys>(rows, queries, group_floats, d, acc);
   const __m256 scale = _mm256_set1_ps(args.scale);
   for (size_t g = 0; g < kGroups; ++g) {
     float *to = weights + g * kAttentionBlock * kLanes;
@@ -270,8 +313,8 @@ inline __m256 seers(__m256i lows, __m256i highs, size_t k) {
 
 // Scores of one group become p, 0 where a number is not seen; gives m_b and l_b of its queries.
 template <bool kIsWhole>
-inline void exponentiate(const Block &block, size_t group, float *weights, float *block_max,
-                         float *block_sum) {
+[[gnu::noinline]] void exponentiate(const Block &block, size_t group, float *weights,
+                                    float *block_max, float *block_sum) {
   const auto *lows_at = reinterpret_cast<const __m256i *>(block.lows + group * kLanes);
   const auto *highs_at = reinterpret_cast<const __m256i *>(block.highs + group * kLanes);
   const __m256i lows = _mm256_load_si256(lows_at);
@@ -335,92 +378,133 @@ inline void merge_numbers(const Block &block, size_t group, const Scratch &scrat
   _mm256_store_ps(scratch.block_max + at, b);
 }
 
-// The queries of a value tile: where their p begin, and which numbers they see.
+// Some queries and 16 columns. The pointers to out begin at the first of the columns.
 template <size_t kQueries>
 struct ValueTile {
   const float *weights[kQueries];
   size_t lows[kQueries], highs[kQueries];
-  size_t low, high;                // seen by any
-  size_t common_low, common_high;  // seen by all, perhaps none
+  float *outs[kQueries];
+  bool merges[kQueries];
+  float a[kQueries], b[kQueries];
+  size_t column;
+  size_t n_columns[kTileVectors];
 };
 
 template <size_t kQueries>
-inline ValueTile<kQueries> make_tile(const Block &block, const uint32_t *queries,
-                                     const float *weights) {
+inline ValueTile<kQueries> make_tile(const AttentionSpanArgs &args, const Block &block,
+                                     const Scratch &scratch, const uint32_t *queries,
+                                     size_t column) {
   ValueTile<kQueries> tile;
-  tile.low = tile.common_high = kAttentionBlock;
-  tile.high = tile.common_low = 0;
   for (size_t i = 0; i < kQueries; ++i) {
     const size_t q = queries[i];
-    tile.weights[i] = weights + q / kLanes * kAttentionBlock * kLanes + q % kLanes;
-    const size_t low = static_cast<size_t>(block.lows[q]);
-    const size_t high = static_cast<size_t>(block.highs[q]);
-    tile.lows[i] = low;
-    tile.highs[i] = high;
-    tile.low = low < tile.low ? low : tile.low;
-    tile.high = high > tile.high ? high : tile.high;
-    tile.common_low = low > tile.common_low ? low : tile.common_low;
-    tile.common_high = high < tile.common_high ? high : tile.common_high;
+    tile.weights[i] = scratch.weights + q / kLanes * kAttentionBlock * kLanes + q % kLanes;
+    tile.lows[i] = static_cast<size_t>(block.lows[q]);
+    tile.highs[i] = static_cast<size_t>(block.highs[q]);
+    tile.outs[i] = args.queries[q].out + column;
+    tile.merges[i] = block.uses[q] == kMerges;
+    tile.a[i] = scratch.block_sum[q];
+    tile.b[i] = scratch.block_max[q];
   }
-  if (tile.common_low >= tile.common_high) tile.common_low = tile.common_high = tile.high;
+  tile.column = column;
+  for (size_t v = 0; v < kTileVectors; ++v) {
+    tile.n_columns[v] = lanes_left(args.value_width, column + v * kLanes);
+  }
   return tile;
 }
 
-// Numbers first .. end - 1 of the chains; with kChecks only for the queries that see them.
-template <size_t kQueries, bool kChecks>
-inline void add_values(const ValueTile<kQueries> &tile, const float *const *values, size_t column,
-                       const size_t *n_columns, size_t first, size_t end,
-                       __m256 (*acc)[kTileVectors]) {
-  for (size_t k = first; k < end; ++k) {
+// o_b of numbers that all queries see, stored or merged into `out`.
+template <size_t kQueries>
+[[gnu::noinline]] void weigh_common(const ValueTile<kQueries> &tile, const float *const *values,
+                                    size_t low, size_t high) {
+  __m256 acc[kQueries][kTileVectors];
+  const float *weights[kQueries];
+  size_t n_columns[kTileVectors];
+  for (size_t v = 0; v < kTileVectors; ++v) n_columns[v] = tile.n_columns[v];
+  for (size_t i = 0; i < kQueries; ++i) {
+    weights[i] = tile.weights[i];
+    for (size_t v = 0; v < kTileVectors; ++v) acc[i][v] = _mm256_setzero_ps();
+  }
+  const size_t column = tile.column;
+  for (size_t k = low; k < high; ++k) {
     __m256 value[kTileVectors];
     for (size_t v = 0; v < kTileVectors; ++v) {
       value[v] = load_first(values[k] + column + v * kLanes, n_columns[v]);
     }
     for (size_t i = 0; i < kQueries; ++i) {
-      if (kChecks && (k < tile.lows[i] || k >= tile.highs[i])) continue;
-      const __m256 weight = _mm256_set1_ps(tile.weights[i][k * kLanes]);
+      const __m256 weight = _mm256_set1_ps(weights[i][k * kLanes]);
       for (size_t v = 0; v < kTileVectors; ++v) {
         acc[i][v] = _mm256_fmadd_ps(weight, value[v], acc[i][v]);
       }
     }
   }
-}
-
-// o_b of some queries and 16 columns, stored as the first block or merged into `out`.
-template <size_t kQueries>
-inline void weigh_tile(const AttentionSpanArgs &args, const Block &block, const Scratch &scratch,
-                       const uint32_t *queries, size_t column) {
-  const ValueTile<kQueries> tile = make_tile<kQueries>(block, queries, scratch.weights);
-  __m256 acc[kQueries][kTileVectors];
-  size_t n_columns[kTileVectors];
-  for (size_t v = 0; v < kTileVectors; ++v) {
-    n_columns[v] = lanes_left(args.value_width, column + v * kLanes);
-    for (size_t i = 0; i < kQueries; ++i) acc[i][v] = _mm256_setzero_ps();
-  }
-  if (tile.low < tile.common_low) {
-    add_values<kQueries, true>(tile, block.values, column, n_columns, tile.low, tile.common_low,
-                               acc);
-  }
-  add_values<kQueries, false>(tile, block.values, column, n_columns, tile.common_low,
-                              tile.common_high, acc);
-  if (tile.common_high < tile.high) {
-    add_values<kQueries, true>(tile, block.values, column, n_columns, tile.common_high, tile.high,
-                               acc);
-  }
+  // GCC would keep the sums in memory if these loops were unrolled late.
+#pragma GCC unroll 4
   for (size_t i = 0; i < kQueries; ++i) {
-    const size_t q = queries[i];
-    float *out = args.queries[q].out + column;
-    const bool merges = block.uses[q] == kMerges;
-    const __m256 a = _mm256_set1_ps(scratch.block_sum[q]);
-    const __m256 b = _mm256_set1_ps(scratch.block_max[q]);
+    float *out = tile.outs[i];
+    const __m256 a = _mm256_set1_ps(tile.a[i]);
+    const __m256 b = _mm256_set1_ps(tile.b[i]);
+#pragma GCC unroll 4
     for (size_t v = 0; v < kTileVectors; ++v) {
       __m256 result = acc[i][v];
-      if (merges) {
+      if (tile.merges[i]) {
         const __m256 old = load_first(out + v * kLanes, n_columns[v]);
         result = _mm256_fmadd_ps(old, a, _mm256_mul_ps(result, b));
       }
       store_first(out + v * kLanes, n_columns[v], result);
     }
+  }
+}
+
+// The same where queries see different numbers. A chain begins with its lowest number: those that
+// all see go first, through registers, if they are the lowest of all; the others follow query by
+// query.
+template <size_t kQueries>
+[[gnu::noinline]] void weigh_edges(const ValueTile<kQueries> &tile, const float *const *values,
+                                   size_t common_high) {
+  alignas(64) float sums[kQueries][kTileVectors * kLanes] = {};
+  if (common_high > tile.lows[0]) {
+    ValueTile<kQueries> common = tile;
+    for (size_t i = 0; i < kQueries; ++i) {
+      common.outs[i] = sums[i];
+      common.merges[i] = false;
+    }
+    weigh_common<kQueries>(common, values, tile.lows[0], common_high);
+  }
+  const auto &n_columns = tile.n_columns;
+  for (size_t i = 0; i < kQueries; ++i) {
+    const size_t first = common_high > tile.lows[i] ? common_high : tile.lows[i];
+    for (size_t v = 0; v < kTileVectors; ++v) {
+      __m256 acc = _mm256_load_ps(sums[i] + v * kLanes);
+      for (size_t k = first; k < tile.highs[i]; ++k) {
+        const __m256 value = load_first(values[k] + tile.column + v * kLanes, n_columns[v]);
+        acc = _mm256_fmadd_ps(_mm256_set1_ps(tile.weights[i][k * kLanes]), value, acc);
+      }
+      float *out = tile.outs[i] + v * kLanes;
+      if (tile.merges[i]) {
+        const __m256 next = _mm256_mul_ps(acc, _mm256_set1_ps(tile.b[i]));
+        acc = _mm256_fmadd_ps(load_first(out, n_columns[v]), _mm256_set1_ps(tile.a[i]), next);
+      }
+      store_first(out, n_columns[v], acc);
+    }
+  }
+}
+
+template <size_t kQueries>
+inline void weigh_tile(const AttentionSpanArgs &args, const Block &block, const Scratch &scratch,
+                       const uint32_t *queries, size_t column) {
+  const ValueTile<kQueries> tile = make_tile<kQueries>(args, block, scratch, queries, column);
+  bool is_even = true;
+  bool begins_evenly = true;
+  size_t common_high = tile.highs[0];
+  for (size_t i = 1; i < kQueries; ++i) {
+    begins_evenly = begins_evenly && tile.lows[i] == tile.lows[0];
+    is_even = is_even && tile.highs[i] == tile.highs[0];
+    common_high = tile.highs[i] < common_high ? tile.highs[i] : common_high;
+  }
+  if (is_even && begins_evenly) {
+    weigh_common<kQueries>(tile, block.values, tile.lows[0], common_high);
+  } else {
+    weigh_edges<kQueries>(tile, block.values, begins_evenly ? common_high : 0);
   }
 }
 
@@ -461,10 +545,18 @@ inline void attend(const AttentionSpanArgs &args) {
   const Scratch scratch = divide_scratch(args);
   bool has_begun[kMaxAttentionQueries] = {};
   bool is_transposed = false;
+  size_t latest_first = 0;
+  size_t least_end = SIZE_MAX;
+  for (size_t i = 0; i < args.n_queries; ++i) {
+    const AttentionQuery &query = args.queries[i];
+    latest_first = query.first > latest_first ? query.first : latest_first;
+    least_end = query.end < least_end ? query.end : least_end;
+  }
   Block block;
   for (size_t at = 0; at < kAttentionSpan; at += kAttentionBlock) {
     const size_t first = args.first_number + at;
-    if (!find_ranges(args, first, has_begun, &block)) continue;
+    const bool sees_whole = latest_first <= first && least_end >= first + kAttentionBlock;
+    if (!find_ranges(args, first, sees_whole, has_begun, &block)) continue;
     if (!is_transposed) transpose_queries(args, scratch.queries);
     is_transposed = true;
     find_rows<Format>(args, first, args.keys, args.key_stride, args.key_width, block, scratch,

@@ -13,6 +13,7 @@
 
 #include "cpu/float_math_ref.h"
 #include "cpu/kernels.h"
+#include "lib/base/number_formats.h"
 
 namespace colibri::cpu {
 namespace {
@@ -35,19 +36,7 @@ struct Bf16 {
 };
 struct F16 {
   using Stored = uint16_t;
-  static float widen(uint16_t stored) {
-    const int exponent = stored >> 10 & 0x1F;
-    const int fraction = stored & 0x3FF;
-    float magnitude = 0.0f;
-    if (exponent == 0x1F) {
-      magnitude = fraction != 0 ? NAN : INFINITY;
-    } else if (exponent == 0) {
-      magnitude = ldexpf(static_cast<float>(fraction), -24);
-    } else {
-      magnitude = ldexpf(static_cast<float>(fraction + 1024), exponent - 25);
-    }
-    return (stored & 0x8000) != 0 ? -magnitude : magnitude;
-  }
+  static float widen(uint16_t stored) { return f16_to_float(stored); }
 };
 
 // Numbers of one block that one query sees: [first, end).

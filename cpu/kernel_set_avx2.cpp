@@ -31,9 +31,10 @@ void silu_row_avx2(const float *, const float *, size_t, float *) noexcept;
 void clamped_swish_row_avx2(const ClampedSwishArgs &) noexcept;
 void sigmoid_row_avx2(const float *, size_t, float *) noexcept;
 void softmax_row_avx2(const float *, size_t, float *) noexcept;
+void bf16_row_avx2(const float *, size_t, uint16_t *) noexcept;
+void f16_row_avx2(const float *, size_t, uint16_t *) noexcept;
 void add_row_avx2(float *, const float *, size_t) noexcept;
 void combine_row_avx2(const CombineRowArgs &) noexcept;
-void attention_avx2(const AttentionKernelArgs &) noexcept;
 void attention_span_f32_avx2(const AttentionSpanArgs &) noexcept;
 void attention_span_bf16_avx2(const AttentionSpanArgs &) noexcept;
 void attention_span_f16_avx2(const AttentionSpanArgs &) noexcept;
@@ -64,9 +65,10 @@ constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm, IntGemmFn
       clamped_swish_row_avx2,
       sigmoid_row_avx2,
       softmax_row_avx2,
+      bf16_row_avx2,
+      f16_row_avx2,
       add_row_avx2,
       combine_row_avx2,
-      attention_avx2,
       {attention_span_f32_avx2, attention_span_bf16_avx2, attention_span_f16_avx2},
       attention_merge_avx2,
       attention_finish_avx2,

@@ -31,9 +31,10 @@ void silu_row_avx512(const float *, const float *, size_t, float *) noexcept;
 void clamped_swish_row_avx512(const ClampedSwishArgs &) noexcept;
 void sigmoid_row_avx512(const float *, size_t, float *) noexcept;
 void softmax_row_avx512(const float *, size_t, float *) noexcept;
+void bf16_row_avx512(const float *, size_t, uint16_t *) noexcept;
+void f16_row_avx512(const float *, size_t, uint16_t *) noexcept;
 void add_row_avx512(float *, const float *, size_t) noexcept;
 void combine_row_avx512(const CombineRowArgs &) noexcept;
-void attention_avx512(const AttentionKernelArgs &) noexcept;
 void attention_span_f32_avx512(const AttentionSpanArgs &) noexcept;
 void attention_span_bf16_avx512(const AttentionSpanArgs &) noexcept;
 void attention_span_f16_avx512(const AttentionSpanArgs &) noexcept;
@@ -63,9 +64,10 @@ constexpr KernelSet make_set(IntGemmFn int8_gemm, IntGemmFn int4_gemm, IntGemmFn
       clamped_swish_row_avx512,
       sigmoid_row_avx512,
       softmax_row_avx512,
+      bf16_row_avx512,
+      f16_row_avx512,
       add_row_avx512,
       combine_row_avx512,
-      attention_avx512,
       {attention_span_f32_avx512, attention_span_bf16_avx512, attention_span_f16_avx512},
       attention_merge_avx512,
       attention_finish_avx512,

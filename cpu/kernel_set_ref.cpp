@@ -24,9 +24,10 @@ void silu_row_ref(const float *, const float *, size_t, float *) noexcept;
 void clamped_swish_row_ref(const ClampedSwishArgs &) noexcept;
 void sigmoid_row_ref(const float *, size_t, float *) noexcept;
 void softmax_row_ref(const float *, size_t, float *) noexcept;
+void bf16_row_ref(const float *, size_t, uint16_t *) noexcept;
+void f16_row_ref(const float *, size_t, uint16_t *) noexcept;
 void add_row_ref(float *, const float *, size_t) noexcept;
 void combine_row_ref(const CombineRowArgs &) noexcept;
-void attention_ref(const AttentionKernelArgs &) noexcept;
 void attention_span_f32_ref(const AttentionSpanArgs &) noexcept;
 void attention_span_bf16_ref(const AttentionSpanArgs &) noexcept;
 void attention_span_f16_ref(const AttentionSpanArgs &) noexcept;
@@ -53,9 +54,10 @@ extern const KernelSet kKernelSetRef = {
     clamped_swish_row_ref,
     sigmoid_row_ref,
     softmax_row_ref,
+    bf16_row_ref,
+    f16_row_ref,
     add_row_ref,
     combine_row_ref,
-    attention_ref,
     {attention_span_f32_ref, attention_span_bf16_ref, attention_span_f16_ref},
     attention_merge_ref,
     attention_finish_ref,

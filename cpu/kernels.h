@@ -4,7 +4,8 @@
 // header, <stddef.h>, <stdint.h>, the intrinsics header and float_math_<isa>.h of their own set,
 // because they are compiled with instruction-set flags: an inline function from any other header
 // could end up with such instructions in a baseline caller. All functions of float_math_<isa>.h are
-// static. The reference is baseline code and may use <math.h> and headers of its own set.
+// static. The reference is baseline code and may use <math.h>, headers of its own set and the
+// functions of lib/base/number_formats.h that are not inline.
 
 #pragma once
 
@@ -104,6 +105,8 @@ struct ClampedSwishArgs {
   float *y;  // may be gate or up
 };
 using ClampedSwishRowFn = void (*)(const ClampedSwishArgs &) noexcept;
+// To BF16 or F16, round to nearest even; a NaN stays a NaN.
+using RoundRowFn = void (*)(const float *x, size_t n, uint16_t *y) noexcept;
 // y = 1 / (1 + exp(-x)).
 using SigmoidRowFn = void (*)(const float *x, size_t n, float *y) noexcept;
 // m = max over x from -infinity, NaN passed over; y = exp(x - m); then y = y / tree sum of y.
@@ -158,7 +161,7 @@ struct AttentionSpanArgs {
   const AttentionQuery *queries;
   size_t n_queries;     // 1 .. kMaxAttentionQueries
   size_t first_number;  // of the span, a multiple of kAttentionSpan
-  const void *keys;  // of place 0, in the number format of the function
+  const void *keys;     // of place 0, in the number format of the function
   size_t key_stride;
   const void *values;
   size_t value_stride;
@@ -182,33 +185,6 @@ using AttentionMergeFn = void (*)(float *numbers, float *out, const float *next_
 // a = exp(m - M); r = a / fma(l, a, exp(sink - M)); out = o * r. `sink` may be nullptr.
 using AttentionFinishFn = void (*)(const float *numbers, const float *sink, float *out,
                                    size_t width) noexcept;
-
-// One batch row, some heads. Per block of kAttentionBlock keys, ascending:
-//   s[k]    = scale * (chain over width of fma(q, key, acc) from 0)
-//   m_b     = max over the block's s from -infinity, NaN passed over
-//   p[k]    = exp(s[k] - m_b)
-//   l_b     = tree sum of p
-//   o_b[c]  = chain over keys of fma(p[k], v[k][c], acc) from 0
-// The first block gives m, l, o. Each next one is merged: M = max(m, m_b); a = exp(m - M);
-// b = exp(m_b - M); l = fma(l, a, l_b * b); o = fma(o, a, o_b * b); m = M.
-// At the end out = o * (1 / l).
-struct AttentionKernelArgs {
-  const float *queries;  // head h at queries + h * query_stride
-  size_t query_stride;
-  size_t n_heads;
-  const float *keys;  // key of position p at keys + p * key_stride
-  size_t key_stride;
-  const float *values;
-  size_t value_stride;
-  const int32_t *positions;  // n_keys ascending; nullptr: 0 .. n_keys - 1
-  size_t n_keys;
-  size_t key_width, value_width;
-  float scale;
-  float *scratch;  // attention_scratch_floats(key_width, n_heads), 64-byte aligned
-  float *out;      // head h at out + h * out_stride
-  size_t out_stride;
-};
-using AttentionFn = void (*)(const AttentionKernelArgs &) noexcept;
 
 // Keys first_key .. first_key + n_keys - 1 (first_key a multiple of 16) of one row: d = (chain over
 // width of fma(q[h], key, acc) from 0) * scale; score = chain over h of fma(weights[h], max(d, 0),
@@ -251,9 +227,9 @@ struct KernelSet {
   ClampedSwishRowFn clamped_swish_row;
   SigmoidRowFn sigmoid_row;
   SoftmaxRowFn softmax_row;
+  RoundRowFn bf16_row, f16_row;
   AddRowFn add_row;
   CombineRowFn combine_row;
-  AttentionFn attention;
   AttentionSpanFn attention_span[3];
   AttentionMergeFn attention_merge;
   AttentionFinishFn attention_finish;

@@ -78,6 +78,14 @@ inline void quantise_group(const float *x, size_t n, int8_t *q, float *scale, in
   *sum = sum_integers(total);
 }
 
+// The first n of eight 16-bit numbers.
+inline void store_halves(uint16_t *at, size_t n, __m128i halves) {
+  if (n >= kLanes) return _mm_storeu_si128(reinterpret_cast<__m128i *>(at), halves);
+  alignas(16) uint16_t all[kLanes];
+  _mm_store_si128(reinterpret_cast<__m128i *>(all), halves);
+  for (size_t i = 0; i < n; ++i) at[i] = all[i];
+}
+
 }  // namespace
 
 void quantise_row_avx2(const float *x, size_t depth, size_t group, int8_t *q, float *scales,
@@ -134,6 +142,32 @@ void layer_norm_row_avx2(const float *x, const float *weight, const float *bias,
     const __m256 w = load_first(weight + i, n - i);
     const __m256 b = load_first(bias + i, n - i);
     store_first(y + i, n - i, _mm256_fmadd_ps(w, _mm256_mul_ps(centred, r), b));
+  }
+}
+
+void bf16_row_avx2(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __m256 value = load_first(x + i, n - i);
+    const __m256i bits = _mm256_castps_si256(value);
+    const __m256i kept = _mm256_srli_epi32(bits, 16);
+    // Half of the last kept bit, less one if that bit is even; a NaN is cut and made quiet.
+    const __m256i odd = _mm256_and_si256(kept, _mm256_set1_epi32(1));
+    const __m256i half = _mm256_add_epi32(_mm256_set1_epi32(0x7FFF), odd);
+    const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
+    const __m256i quiet = _mm256_or_si256(kept, _mm256_set1_epi32(0x40));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    const __m256i result = _mm256_blendv_epi8(rounded, quiet, is_nan);
+    store_halves(
+        y + i, n - i,
+        _mm_packus_epi32(_mm256_castsi256_si128(result), _mm256_extracti128_si256(result, 1)));
+  }
+}
+
+void f16_row_avx2(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; i += kLanes) {
+    store_halves(
+        y + i, n - i,
+        _mm256_cvtps_ph(load_first(x + i, n - i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
 }
 

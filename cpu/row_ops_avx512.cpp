@@ -113,6 +113,32 @@ void layer_norm_row_avx512(const float *x, const float *weight, const float *bia
   }
 }
 
+void bf16_row_avx512(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 value = _mm512_maskz_loadu_ps(lanes, x + i);
+    const __m512i bits = _mm512_castps_si512(value);
+    const __m512i kept = _mm512_srli_epi32(bits, 16);
+    // Half of the last kept bit, less one if that bit is even; a NaN is cut and made quiet.
+    const __m512i odd = _mm512_and_si512(kept, _mm512_set1_epi32(1));
+    const __m512i half = _mm512_add_epi32(_mm512_set1_epi32(0x7FFF), odd);
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
+    const __m512i quiet = _mm512_or_si512(kept, _mm512_set1_epi32(0x40));
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+    const __m512i result = _mm512_mask_mov_epi32(rounded, is_nan, quiet);
+    _mm256_mask_storeu_epi16(y + i, lanes, _mm512_cvtepi32_epi16(result));
+  }
+}
+
+void f16_row_avx512(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 value = _mm512_maskz_loadu_ps(lanes, x + i);
+    const __m256i halves = _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_mask_storeu_epi16(y + i, lanes, halves);
+  }
+}
+
 void silu_row_avx512(const float *gate, const float *up, size_t n, float *y) noexcept {
   for (size_t i = 0; i < n; i += kLanes) {
     const __mmask16 lanes = first_lanes(n - i);

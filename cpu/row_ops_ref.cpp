@@ -10,6 +10,7 @@
 
 #include "cpu/float_math_ref.h"
 #include "cpu/kernels.h"
+#include "lib/base/number_formats.h"
 
 namespace colibri::cpu {
 namespace {
@@ -65,6 +66,14 @@ void layer_norm_row_ref(const float *x, const float *weight, const float *bias, 
   const float variance = sum_lanes_ref(squares) / static_cast<float>(n);
   const float r = 1.0f / sqrtf(variance + eps);
   for (size_t i = 0; i < n; ++i) y[i] = fmaf(weight[i], (x[i] - mean) * r, bias[i]);
+}
+
+void bf16_row_ref(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; ++i) y[i] = float_to_bf16(x[i]);
+}
+
+void f16_row_ref(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; ++i) y[i] = float_to_f16(x[i]);
 }
 
 void silu_row_ref(const float *gate, const float *up, size_t n, float *y) noexcept {

@@ -96,27 +96,56 @@ struct RopeArgs {
   const float *sines = nullptr;
 };
 
-// Attention of one batch row over the KV of its slot.
-struct AttentionRow {
-  const float *keys = nullptr;         // [T][key_stride]
-  const float *values = nullptr;       // [T][value_stride]
-  const int32_t *positions = nullptr;  // n_keys ascending positions; nullptr: 0 .. n_keys - 1
-  uint32_t n_keys = 0;                 // >= 1
+// Copies rows to where slots keep them, in the format of the slot. Rows are n_heads pieces of
+// `width` elements side by side; piece h of row r goes to destinations[r] + h * head_stride.
+struct StoreArgs {
+  const float *x = nullptr;  // [R][x_stride]
+  size_t x_stride = 0;
+  uint32_t n_rows = 0;
+  uint32_t n_heads = 1;
+  uint32_t width = 0;
+  KvType type = KvType::kF32;           // rounded to nearest even; beyond the largest F16: infinity
+  std::span<void *const> destinations;  // [R], of head 0
+  size_t head_stride = 0;               // elements
 };
 
-// out[r][h] = sum_s softmax_s(scale * q[r][h] . k[s]) v[s]; one key/value head for all query heads.
+// What one batch row attends to in the KV of its slot.
+struct AttentionRow {
+  const void *keys = nullptr;  // of head 0: place 0
+  const void *values = nullptr;
+  // n_keys ascending positions; nullptr: first_key .. first_key + n_keys - 1.
+  const int32_t *positions = nullptr;
+  uint32_t first_key = 0;  // 0 with positions
+  uint32_t n_keys = 0;     // >= 1
+};
+
+// out[r][h] = sum_s w_s v[s], w_s = exp(z_s - M) / (sum_s exp(z_s - M) + exp(sink_h - M)),
+// z_s = scale * q[r][h] . k[s], M the largest of all z and the sink. Query head h has key/value
+// head h / (n_heads / n_kv_heads). The order of all sums is fixed by the list of a row's keys alone
+// (cpu/kernels.h), never by other rows, tasks or threads. Consecutive rows with the same keys and
+// values and no positions are computed together; that is a matter of speed. Places between the
+// least and the largest position of such rows may be read, whoever's they are, and have no part in
+// the result of a row that does not see them.
 struct AttentionArgs {
   std::span<const AttentionRow> rows;
   const float *queries = nullptr;  // [R][query_row_stride], heads at query_head_stride
   size_t query_row_stride = 0;
   size_t query_head_stride = 0;
-  size_t key_stride = 0;
+  KvType kv_type = KvType::kF32;
+  size_t key_stride = 0;  // from place to place of one head, in elements of kv_type
   size_t value_stride = 0;
-  uint32_t n_heads = 0;
+  size_t key_head_stride = 0;  // from key/value head to head; 0 if there is one
+  size_t value_head_stride = 0;
+  // Places of a layer whose KV is a ring: position p stands in place p % ring. Any number that keeps
+  // the positions of all rows of a slot apart. 0: position p stands in place p.
+  uint32_t ring = 0;
+  uint32_t n_heads = 0;     // H
+  uint32_t n_kv_heads = 1;  // divides n_heads
   uint32_t key_width = 0;
   uint32_t value_width = 0;
   float scale = 0;
-  float *out = nullptr;  // [R][out_row_stride], heads at out_head_stride
+  const float *sinks = nullptr;  // [H]; nullptr: none
+  float *out = nullptr;          // [R][out_row_stride], heads at out_head_stride
   size_t out_row_stride = 0;
   size_t out_head_stride = 0;
 };

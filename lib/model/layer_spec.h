@@ -22,8 +22,4 @@ struct LayerSpec {
 // One entry per layer of the trunk.
 std::vector<LayerSpec> describe_layers(const ModelConfig &config);
 
-// The one place that knows what passes do not compute yet, although lib/snapshot reads it. Throws
-// Error(kUnsupported): the architecture and everything that is missing for it.
-void require_runnable(const ModelConfig &config);
-
 }  // namespace colibri

@@ -24,9 +24,9 @@ ScratchShape scratch_shape(const ModelConfig &config, uint32_t max_rows) {
   ScratchShape shape;
   shape.max_rows = max_rows;
   shape.n_heads = config.n_heads;
-  shape.key_width = config.attention == AttentionKind::kLatent
-                        ? config.kv_latent + config.rotary.width
-                        : config.head_width;
+  const bool is_latent = config.attention == AttentionKind::kLatent;
+  shape.key_width = is_latent ? config.kv_latent + config.rotary.width : config.head_width;
+  shape.value_width = is_latent ? config.kv_latent : config.head_width;
   shape.expert_width = config.expert_width;
   shape.n_experts_per_token = config.n_experts_per_token;
   shape.n_experts = config.n_experts;
@@ -81,7 +81,6 @@ struct Model::Impl {
 };
 
 uint64_t Model::dense_bytes(const Snapshot &snapshot) {
-  require_runnable(snapshot.config());
   return DenseWeights::bytes(snapshot);
 }
 
@@ -97,7 +96,6 @@ std::unique_ptr<Model> Model::load(const Snapshot &snapshot, Backend &backend, T
                                    ExpertCache *cache, const KvShape &kv,
                                    const ModelOptions &options,
                                    const std::function<bool(uint64_t, uint64_t)> &progress) {
-  require_runnable(snapshot.config());
   check_experts(snapshot.sources());
   auto impl = std::make_unique<Impl>(snapshot, backend, cache, kv, options);
   impl->weights.load(snapshot, threads, progress);

@@ -116,7 +116,8 @@ uint64_t Workspace::bytes(const ModelConfig &config, const WorkspaceShape &shape
   unplaced.shape = shape;
   Places counted(nullptr);
   unplaced.assign(config, &counted);
-  const uint64_t lists = shape.max_rows * sizeof(AttentionRow) + kScoreRows * sizeof(IndexRow) +
+  const uint64_t lists = shape.max_rows * (sizeof(AttentionRow) + sizeof(void *)) +
+                         kScoreRows * sizeof(IndexRow) +
                          std::max<uint64_t>(config.n_heads, 8) * sizeof(LinearTask) +
                          config.n_experts * sizeof(ExpertTask);
   return checked_add(counted.bytes(), lists, "workspace");
@@ -131,6 +132,7 @@ Workspace::Workspace(const ModelConfig &config, const WorkspaceShape &shape_in, 
   Places placed(memory_.data());
   assign(config, &placed);
   attention_rows.resize(shape.max_rows);
+  store_places.resize(shape.max_rows);
   index_rows.resize(kScoreRows);
   linear_tasks.resize(std::max<size_t>(config.n_heads, 8));
   expert_tasks.resize(config.n_experts);

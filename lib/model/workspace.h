@@ -73,6 +73,7 @@ class Workspace {
   float *head_input = nullptr, *head_normed = nullptr, *logits = nullptr;
 
   std::vector<AttentionRow> attention_rows;  // R
+  std::vector<void *> store_places;          // R
   std::vector<IndexRow> index_rows;          // kScoreRows
   std::vector<LinearTask> linear_tasks;      // max(H, 8)
   std::vector<ExpertTask> expert_tasks;      // E

@@ -6,8 +6,10 @@
 #include "cpu/cpu_backend.h"
 
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
+#include "lib/base/number_formats.h"
 #include "lib/base/status.h"
 #include "tests/cpu/backend_cases.h"
 #include "tests/support/catch.h"
@@ -54,7 +56,7 @@ TEST_CASE("attention gives the same bits with any threads and any rows beside th
   std::vector<AttentionRow> rows;
   for (const uint32_t n_keys : {1u, 64u, 200u, 500u, 333u, 77u}) {
     rows.push_back(
-        {keys.data(), values.data(), n_keys == 200 ? positions.data() : nullptr, n_keys});
+        {keys.data(), values.data(), n_keys == 200 ? positions.data() : nullptr, 0, n_keys});
   }
   const auto run = [&](Backend &backend, Backend::Scratch &scratch, size_t first, size_t n) {
     Floats out(n * 20 * 32);
@@ -81,6 +83,57 @@ TEST_CASE("attention gives the same bits with any threads and any rows beside th
     const Floats alone =
         run_everywhere([&](auto &backend, auto &scratch) { return run(backend, scratch, row, 1); });
     REQUIRE(are_same(&alone[0], &all[row * 640], 640));
+  }
+}
+
+TEST_CASE("rows are stored in the slot's format with any threads") {
+  std::mt19937 random(78);
+  const size_t n_rows = 30, width = 20, x_stride = 70, head_stride = 200;
+  GuardedArray<float> x((n_rows - 1) * x_stride + 3 * width);
+  fill_normal(x, random);
+  for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kF16}) {
+    const size_t bytes = kv_type_bytes(type);
+    const auto run = [&](Backend &backend, Backend::Scratch &) {
+      const size_t row_bytes = (2 * head_stride + width) * bytes;
+      GuardedArray<uint8_t> slots(n_rows * row_bytes);
+      std::vector<void *> places;
+      for (size_t r = 0; r < n_rows; ++r) places.push_back(slots.data() + r * row_bytes);
+      StoreArgs args;
+      args.x = x.data();
+      args.x_stride = x_stride;
+      args.n_rows = n_rows;
+      args.n_heads = 3;
+      args.width = width;
+      args.type = type;
+      args.destinations = places;
+      args.head_stride = head_stride;
+      backend.store(args);
+      Floats stored;
+      for (size_t r = 0; r < n_rows; ++r) {
+        for (size_t i = 0; i < 2 * head_stride + width; ++i) {
+          const bool is_piece = i % head_stride < width;
+          const uint8_t *at = slots.data() + r * row_bytes + i * bytes;
+          uint16_t half = 0;
+          float value = 0.0f;
+          std::memcpy(&half, at, 2);
+          if (type == KvType::kF32) std::memcpy(&value, at, 4);
+          if (type == KvType::kBF16) value = bf16_to_float(half);
+          if (type == KvType::kF16) value = f16_to_float(half);
+          if (is_piece) stored.push_back(value);
+          if (!is_piece) REQUIRE(slots.is_untouched(r * row_bytes + i * bytes));
+        }
+      }
+      return stored;
+    };
+    const Floats stored = run_everywhere(run);
+    for (size_t r = 0; r < n_rows; ++r) {
+      for (size_t i = 0; i < 3 * width; ++i) {
+        float expected = x[r * x_stride + i];
+        if (type == KvType::kBF16) expected = bf16_to_float(float_to_bf16(expected));
+        if (type == KvType::kF16) expected = f16_to_float(float_to_f16(expected));
+        REQUIRE(stored[r * 3 * width + i] == expected);
+      }
+    }
   }
 }
 

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
+#include "lib/base/number_formats.h"
 #include "tests/cpu/kernel_cases.h"
 #include "tests/support/catch.h"
 
@@ -171,6 +173,37 @@ TEST_CASE("the reference's norms agree with double precision") {
   for (size_t i = 0; i < n; ++i) {
     REQUIRE(rms[i] == Approx(weight[i] * (x[i] * r)).epsilon(1e-5).margin(1e-7));
     REQUIRE(layer[i] == Approx(weight[i] * (x[i] - mean) * s + bias[i]).epsilon(1e-5).margin(1e-6));
+  }
+}
+
+TEST_CASE("rounding to 16 bits has the reference's bits in every set") {
+  std::mt19937 random(15);
+  for (const size_t n : kSizes) {
+    GuardedArray<float> x(n);
+    for (float &value : x) {
+      const uint32_t bits = static_cast<uint32_t>(random());  // every kind of number
+      std::memcpy(&value, &bits, sizeof value);
+    }
+    const float special[] = {0x1.01p0f,     0x1.03p0f, 0x1.002p0f, 65519.0f,   65520.0f,  3e38f,
+                             0x1.ffffp127f, 0x1p-24f,  0x1p-25f,   0x1.8p-25f, kInfinity, NAN};
+    for (size_t i = 0; i < n && i < std::size(special); ++i) x[i] = special[i];
+    for (const KernelRow &row : runnable_rows()) {
+      CAPTURE(row.name, n);
+      GuardedArray<uint16_t> bf16(n), f16(n);
+      row.set->bf16_row(x.data(), n, bf16.data());
+      row.set->f16_row(x.data(), n, f16.data());
+      for (size_t i = 0; i < n; ++i) {
+        CAPTURE(i, x[i]);
+        const float as_bf16 = bf16_to_float(bf16[i]);
+        const float as_f16 = f16_to_float(f16[i]);
+        const float expected_bf16 = bf16_to_float(float_to_bf16(x[i]));
+        const float expected_f16 = f16_to_float(float_to_f16(x[i]));
+        REQUIRE(are_same(&as_bf16, &expected_bf16, 1));
+        REQUIRE(are_same(&as_f16, &expected_f16, 1));
+      }
+      REQUIRE(bf16.front_is_intact());
+      REQUIRE(f16.front_is_intact());
+    }
   }
 }
 

@@ -39,7 +39,7 @@ class GoldenCase {
   float logits_tolerance_;
 };
 
-// The folders of tests/golden/data that can be run, by name.
+// The folders of tests/golden/data, by name.
 const std::vector<std::string> &golden_case_names();
 
 }  // namespace colibri::test
