@@ -155,8 +155,9 @@ void PackedShard::add_matrix(const std::string &name, const MadeMatrix &matrix) 
 }
 
 void PackedShard::add_expert(const std::string &name, const std::vector<MadeMatrix> &parts) {
-  add_packed(name, layout_of(PackedForm::kExpert, parts),
-             parts[0].bytes + parts[1].bytes + parts[2].bytes);
+  std::string data;
+  for (const MadeMatrix &part : parts) data += part.bytes;
+  add_packed(name, layout_of(PackedForm::kExpert, parts), data);
 }
 
 void PackedShard::add_heads(const std::string &name, const std::vector<MadeMatrix> &parts) {
