@@ -4,7 +4,6 @@
 
 #include "lib/model/layer_spec.h"
 
-
 namespace colibri {
 
 std::vector<LayerSpec> describe_layers(const ModelConfig &config) {

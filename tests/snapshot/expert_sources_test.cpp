@@ -52,24 +52,6 @@ void number_experts(TinyModel *model) {
   }
 }
 
-// Experts of a layer of TinyModel in one tensor for gate and up, and one for down.
-void fuse(TinyModel *model, int layer) {
-  const std::string prefix = experts_of(layer);
-  TestTensor gate_up{prefix + "gate_up_proj", "BF16", {4, 12, 16}, {}};
-  TestTensor down{prefix + "down_proj", "BF16", {4, 16, 6}, {}};
-  for (int expert = 0; expert < 4; ++expert) {
-    const std::string name = prefix + std::to_string(expert) + ".";
-    gate_up.data += model->find(name + "gate_proj.weight").data;
-    gate_up.data += model->find(name + "up_proj.weight").data;
-    down.data += model->find(name + "down_proj.weight").data;
-    for (const char *part : {"gate_proj", "up_proj", "down_proj"}) {
-      model->erase(name + part + ".weight");
-    }
-  }
-  model->tensors.push_back(gate_up);
-  model->tensors.push_back(down);
-}
-
 std::string read_bytes(const Resolved &model, const TensorSpan &span) {
   std::string bytes(span.bytes, '\0');
   const Reader &reader = *model.index.files()[span.file].reader;
@@ -87,8 +69,8 @@ TEST_CASE("fused halves are the same weights as separate matrices, gate first") 
   TinyModel separate;
   number_experts(&separate);
   TinyModel fused = separate;
-  fuse(&fused, 1);
-  fuse(&fused, 2);
+  fused.fuse_experts(1);
+  fused.fuse_experts(2);
   const Resolved a = resolve(separate);
   const Resolved b = resolve(fused);
   CHECK(b.sources.ignored_tensors.empty());
@@ -110,7 +92,7 @@ TEST_CASE("fused halves are the same weights as separate matrices, gate first") 
 
 TEST_CASE("one layer may be fused and another not, one layer may not be both [L-20]") {
   TinyModel model;
-  fuse(&model, 2);
+  model.fuse_experts(2);
   CHECK(resolve(model).sources.ignored_tensors.empty());
   model.tensors.push_back(zeros(experts_of(2) + "3.up_proj.weight", "BF16", {6, 16}));
   expect_refused(
@@ -120,8 +102,8 @@ TEST_CASE("one layer may be fused and another not, one layer may not be both [L-
 
 TEST_CASE("fused tensors of another number or width of experts are refused [L-20]") {
   TinyModel model;
-  fuse(&model, 1);
-  fuse(&model, 2);
+  model.fuse_experts(1);
+  model.fuse_experts(2);
   model.config["n_shared_experts"] = "0";
   TinyModel wider = model;
   wider.config["moe_intermediate_size"] = "8";
@@ -141,7 +123,7 @@ TEST_CASE("fused tensors of another number or width of experts are refused [L-20
 TEST_CASE("a part of fused experts that is absent is missed by name [L-20]") {
   for (const char *part : {"gate_up_proj", "down_proj"}) {
     TinyModel model;
-    fuse(&model, 2);
+    model.fuse_experts(2);
     model.erase(experts_of(2) + part);
     expect_refused(model, StatusCode::kIncomplete, {"1 of ", "first " + experts_of(2) + part});
   }
@@ -149,7 +131,7 @@ TEST_CASE("a part of fused experts that is absent is missed by name [L-20]") {
 
 TEST_CASE("tensors of all experts that nothing computes with are refused, not dropped [L-20]") {
   TinyModel model;
-  fuse(&model, 2);
+  model.fuse_experts(2);
   model.tensors.push_back(zeros(experts_of(2) + "gate_up_proj_bias", "BF16", {4, 12}));
   expect_refused(model, StatusCode::kFormat, {experts_of(2) + "gate_up_proj_bias", "no use"});
   model = TinyModel();
@@ -159,7 +141,7 @@ TEST_CASE("tensors of all experts that nothing computes with are refused, not dr
 
 TEST_CASE("fused experts in a form that is not read are refused by name") {
   TinyModel model;
-  fuse(&model, 2);
+  model.fuse_experts(2);
   TestTensor &tensor = model.find(experts_of(2) + "gate_up_proj");
   tensor = zeros(tensor.name, "F8_E4M3", {4, 12, 16});
   expect_refused(model, StatusCode::kUnsupported, {tensor.name, "F8_E4M3"});
