@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How each operation is cut into tasks: rows; (matrix, block of panels); (row, heads); (row, keys).
+// How each operation is cut into tasks: rows; (matrix, block of panels); (row, keys). Experts and
+// attention have a stage of their own.
 // The arithmetic is in the kernels, the cut never touches a reduction.
 
 #include "cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "cpu/attention_stage.h"
 #include "cpu/column_reader.h"
 #include "cpu/cpu_scratch.h"
 #include "cpu/expert_stage.h"
@@ -21,8 +24,6 @@ namespace {
 
 // Keys of one index_scores task, a multiple of 16.
 constexpr size_t kIndexBlock = 512;
-// Heads of one attention task at least: keys are transposed once per task.
-constexpr size_t kLeastHeads = 8;
 // An exponential in multiply-adds.
 constexpr uint64_t kExpWork = 12;
 
@@ -33,6 +34,7 @@ MatrixTask matrix_task(const LinearTask &task) {
   result.y = task.y;
   result.y_stride = task.y_stride;
   result.uses_integers = task.uses_integers;
+  result.bias = task.bias;
   return result;
 }
 
@@ -86,6 +88,7 @@ class CpuBackend final : public Backend {
   void quantise(const QuantiseArgs &args) noexcept override;
   void linear(std::span<const LinearTask> tasks, Scratch &scratch) noexcept override;
   void rope(const RopeArgs &args) noexcept override;
+  void store(const StoreArgs &args) noexcept override;
   void attention(const AttentionArgs &args, Scratch &scratch) noexcept override;
   void index_scores(const IndexScoresArgs &args, Scratch &scratch) noexcept override;
   void select(const SelectArgs &args, Scratch &scratch) noexcept override;
@@ -96,9 +99,6 @@ class CpuBackend final : public Backend {
   void add(const AddArgs &args) noexcept override;
 
  private:
-  // Heads per task so that every thread gets work, but no more tasks than that needs.
-  size_t heads_per_task(const AttentionArgs &args) const noexcept;
-
   TaskRunner runner_;
   const char *name_;
   const KernelSet *kernels_;
@@ -173,45 +173,28 @@ void CpuBackend::rope(const RopeArgs &args) noexcept {
   });
 }
 
-size_t CpuBackend::heads_per_task(const AttentionArgs &args) const noexcept {
-  const size_t n_tasks = 2 * static_cast<size_t>(n_threads());
-  const size_t n_heads = args.n_heads;
-  if (n_threads() == 1 || args.rows.size() >= n_tasks) return n_heads;
-  const size_t heads = n_heads * args.rows.size() / n_tasks;
-  return std::min(n_heads, std::max(kLeastHeads, heads / kLeastHeads * kLeastHeads));
+void CpuBackend::store(const StoreArgs &args) noexcept {
+  const size_t piece_bytes = args.width * kv_type_bytes(args.type);
+  const size_t head_bytes = args.head_stride * kv_type_bytes(args.type);
+  const RoundRowFn round = args.type == KvType::kBF16 ? kernels_->bf16_row : kernels_->f16_row;
+  const uint64_t work = static_cast<uint64_t>(args.n_heads) * args.width;
+  runner_.run_rows(args.n_rows, work, [&](size_t row, uint32_t) {
+    for (size_t head = 0; head < args.n_heads; ++head) {
+      const float *x = args.x + row * args.x_stride + head * args.width;
+      uint8_t *to = static_cast<uint8_t *>(args.destinations[row]) + head * head_bytes;
+      if (args.type == KvType::kF32) {
+        std::memcpy(to, x, piece_bytes);
+      } else {
+        round(x, args.width, reinterpret_cast<uint16_t *>(to));
+      }
+    }
+  });
 }
 
 void CpuBackend::attention(const AttentionArgs &args, Scratch &scratch) noexcept {
   CpuScratch &memory = static_cast<CpuScratch &>(scratch);
-  if (args.rows.empty() || args.n_heads == 0) return;
-  uint64_t n_keys = 0;
-  for (const AttentionRow &row : args.rows) n_keys += row.n_keys;
-  const uint64_t work = n_keys * args.n_heads * (args.key_width + args.value_width + kExpWork);
-  const size_t n_heads = heads_per_task(args);
-  const size_t n_parts = (args.n_heads + n_heads - 1) / n_heads;
-  runner_.run(args.rows.size() * n_parts, work, [&](size_t task, uint32_t worker) {
-    const size_t index = task / n_parts;
-    const size_t first = task % n_parts * n_heads;
-    const AttentionRow &row = args.rows[index];
-    AttentionKernelArgs kernel_args = {};
-    kernel_args.queries =
-        args.queries + index * args.query_row_stride + first * args.query_head_stride;
-    kernel_args.query_stride = args.query_head_stride;
-    kernel_args.n_heads = std::min(n_heads, args.n_heads - first);
-    kernel_args.keys = row.keys;
-    kernel_args.key_stride = args.key_stride;
-    kernel_args.values = row.values;
-    kernel_args.value_stride = args.value_stride;
-    kernel_args.positions = row.positions;
-    kernel_args.n_keys = row.n_keys;
-    kernel_args.key_width = args.key_width;
-    kernel_args.value_width = args.value_width;
-    kernel_args.scale = args.scale;
-    kernel_args.scratch = memory.worker_floats(worker);
-    kernel_args.out = args.out + index * args.out_row_stride + first * args.out_head_stride;
-    kernel_args.out_stride = args.out_head_stride;
-    kernels_->attention(kernel_args);
-  });
+  const AttentionCut cut = choose_attention_cut(args, runner_, memory.partial_capacity());
+  run_attention(*kernels_, runner_, args, cut, memory);
 }
 
 void CpuBackend::index_scores(const IndexScoresArgs &args, Scratch &) noexcept {
@@ -257,7 +240,18 @@ void CpuBackend::route(const RouteArgs &args, Scratch &scratch) noexcept {
   const uint64_t work = static_cast<uint64_t>(args.n_experts) * (kExpWork + args.top_k);
   runner_.run_rows(args.n_rows, work, [&](size_t row, uint32_t worker) {
     float *floats = memory.worker_floats(worker);
-    kernels_->sigmoid_row(args.logits + row * args.n_experts, args.n_experts, floats);
+    const float *logits = args.logits + row * args.n_experts;
+    switch (args.kind) {
+      case RouterKind::kSigmoid:
+        kernels_->sigmoid_row(logits, args.n_experts, floats);
+        break;
+      case RouterKind::kSoftmax:
+        kernels_->softmax_row(logits, args.n_experts, floats);
+        break;
+      case RouterKind::kSoftmaxOfChosen:
+        std::copy_n(logits, args.n_experts, floats);
+        break;
+    }
     route_row(args, row, floats);
   });
 }
@@ -276,6 +270,11 @@ void CpuBackend::combine(const CombineArgs &args) noexcept {
     kernel_args.weights = args.weights + row * args.top_k;
     kernel_args.top_k = args.top_k;
     kernel_args.shared = args.shared != nullptr ? args.shared + row * args.shared_stride : nullptr;
+    float shared_weight = 1.0f;
+    if (args.shared_logits != nullptr) {
+      kernels_->sigmoid_row(args.shared_logits + row, 1, &shared_weight);
+      kernel_args.shared_weight = &shared_weight;
+    }
     kernel_args.n = args.width;
     kernels_->combine_row(kernel_args);
   });

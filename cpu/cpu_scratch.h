@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CpuScratch: the memory that operations of one engine use meanwhile. One part per worker
-// (attention, router, block of an expert) and the intermediate rows of the experts, which all
-// workers share: row r * K + rank belongs to that pair.
+// (attention, router, block of an expert) and what all workers share: the intermediate rows of the
+// experts, of which row r * K + rank belongs to that pair, and the state of an attention.
 
 #pragma once
 
@@ -10,6 +10,12 @@
 #include "lib/base/buffer.h"
 
 namespace colibri::cpu {
+
+// Consecutive rows of a batch that attend together, and the spans that any of them sees.
+struct AttentionRows {
+  uint32_t first_row, n_rows;
+  uint32_t first_span, end_span;
+};
 
 class CpuScratch final : public Backend::Scratch {
  public:
@@ -25,6 +31,14 @@ class CpuScratch final : public Backend::Scratch {
   // 64-byte aligned; enough for attention and for the router, and at least kBlockFloats.
   float *worker_floats(uint32_t worker) noexcept;
 
+  // Attention: a list of up to R entries; m and l of every (row, head); and, with several workers,
+  // the results of a round of spans, value_width + 2 floats for each of partial_capacity() query
+  // vectors.
+  AttentionRows *attention_rows() noexcept;
+  float *attention_numbers() noexcept;
+  float *attention_partials() noexcept;
+  size_t partial_capacity() const noexcept { return partial_capacity_; }
+
   // [R * K][expert_stride()]: the intermediate of the experts whose down matrix takes floats.
   float *intermediate_rows() noexcept;
   size_t expert_stride() const noexcept { return expert_stride_; }
@@ -33,7 +47,8 @@ class CpuScratch final : public Backend::Scratch {
 
  private:
   size_t worker_bytes_;
-  size_t n_workers_;
+  size_t partial_capacity_;
+  size_t numbers_at_, partials_at_, rows_at_, experts_at_;  // bytes
   size_t n_expert_rows_;
   size_t expert_stride_;
   size_t group_stride_;

@@ -79,9 +79,10 @@ uint32_t down_group(const Stage &stage, const ExpertTask &expert) {
 
 // The part's rows times one matrix, into consecutive rows at y.
 MatrixTask input_task(const Stage &stage, const ExpertTask &part, const PackedMatrix &matrix,
-                      float *y, size_t y_stride) {
+                      const float *bias, float *y, size_t y_stride) {
   MatrixTask task;
   task.matrix = matrix;
+  task.bias = bias;
   task.input = stage.args->input;
   task.input.n_rows = part.n_rows;
   task.x_rows = part.rows;
@@ -95,6 +96,7 @@ MatrixTask input_task(const Stage &stage, const ExpertTask &part, const PackedMa
 MatrixTask down_task(const Stage &stage, const ExpertTask &part) {
   MatrixTask task;
   task.matrix = part.weights.down;
+  task.bias = part.weights.down_bias;
   task.input.x = stage.scratch->intermediate_rows();
   task.input.x_stride = stage.scratch->expert_stride();
   task.input.n_rows = part.n_rows;
@@ -109,8 +111,14 @@ MatrixTask down_task(const Stage &stage, const ExpertTask &part) {
   return task;
 }
 
-// silu(gate) * up of n columns from `first` on, into the intermediate rows: quantised, or as floats
-// if that is what the down matrix takes.
+void activate_row(const Stage &stage, const float *gate, const float *up, size_t n, float *y) {
+  const Activation &activation = stage.args->activation;
+  if (activation.kind == ActivationKind::kSilu) return stage.kernels->silu_row(gate, up, n, y);
+  stage.kernels->clamped_swish_row({gate, up, n, activation.limit, activation.alpha, y});
+}
+
+// Joins n columns of gate and up from `first` on, into the intermediate rows: quantised, or as
+// floats if that is what the down matrix takes.
 void activate_part(const Stage &stage, const ExpertTask &part, float *gate, const float *up,
                    size_t stride, size_t first, size_t n) {
   const QuantisedRows &rows = stage.quantised;
@@ -119,10 +127,10 @@ void activate_part(const Stage &stage, const ExpertTask &part, float *gate, cons
     const size_t row = static_cast<size_t>(part.outputs[i]);
     if (group == 0) {
       float *x = stage.scratch->intermediate_rows() + row * stage.scratch->expert_stride();
-      stage.kernels->silu_row(gate, up, n, x + first);
+      activate_row(stage, gate, up, n, x + first);
       continue;
     }
-    stage.kernels->silu_row(gate, up, n, gate);
+    activate_row(stage, gate, up, n, gate);
     const size_t at = row * rows.group_stride + first / group;
     stage.kernels->quantise_row(gate, n, group, rows.q + row * rows.q_stride + first,
                                 rows.scales + at, rows.sums + at);
@@ -132,10 +140,12 @@ void activate_part(const Stage &stage, const ExpertTask &part, float *gate, cons
 void run_input_part(const Stage &stage, const ExpertTask &part, PanelRange panels, float *gate) {
   const size_t stride = panels.n * kPanelColumns;
   float *up = gate + part.n_rows * stride;
-  multiply_block(*stage.kernels, input_task(stage, part, part.weights.gate, gate, stride),
+  const ExpertView &weights = part.weights;
+  multiply_block(*stage.kernels,
+                 input_task(stage, part, weights.gate, weights.gate_bias, gate, stride),
                  panels.first, panels.n);
-  multiply_block(*stage.kernels, input_task(stage, part, part.weights.up, up, stride), panels.first,
-                 panels.n);
+  multiply_block(*stage.kernels, input_task(stage, part, weights.up, weights.up_bias, up, stride),
+                 panels.first, panels.n);
   const size_t first = panels.first * kPanelColumns;
   const size_t n = std::min<size_t>(stride, part.weights.gate.layout.columns - first);
   activate_part(stage, part, gate, up, stride, first, n);

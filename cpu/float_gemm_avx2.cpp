@@ -7,7 +7,7 @@
 // Tile   rows by panels: 1 x 4, 2 x 2, 4 x 1; a panel is two registers, so eight chains are in
 //        flight. A weight is decoded once per tile.
 // Steps  a format gives its weights in steps of kStep depths: one for plain formats and FP8, a line
-//        for INT8 and INT4.
+//        for INT8, INT4 and MXFP4.
 // Tails  a missing row repeats the last one of the tile, which stores the same value twice; missing
 //        columns are computed in the padded panel and not stored.
 //
@@ -79,9 +79,16 @@ struct F16Format {
   static inline __m256 take(const Step &step, size_t, size_t half) { return step.half[half]; }
 };
 
+// Scales of one panel and group.
+struct FloatScales {
+  static inline FloatPair load_scales(const GemmWeights &weights, const uint8_t *at) {
+    return weights.has_bf16_scales ? Bf16Format::load(at) : F32Format::load(at);
+  }
+};
+
 // E4M3 moved into the fields of binary16 is the value times 2^-8, subnormals included; only NaN
 // needs a hand.
-struct Fp8Format {
+struct Fp8Format : FloatScales {
   static constexpr size_t kStep = 1;
   static constexpr size_t kStepBytes = 16;
   static constexpr bool kHasScales = true;
@@ -108,7 +115,7 @@ inline __m256 take_field(__m256i line, size_t shift, int mask, int offset) {
   return _mm256_cvtepi32_ps(_mm256_sub_epi32(stored, _mm256_set1_epi32(offset)));
 }
 
-struct Int8Format {
+struct Int8Format : FloatScales {
   static constexpr size_t kStep = 4;
   static constexpr size_t kStepBytes = 64;
   static constexpr bool kHasScales = true;
@@ -122,7 +129,7 @@ struct Int8Format {
 };
 
 // Depths 0..3 lie at bits 0, 8, 16, 24, depths 4..7 at 4, 12, 20, 28.
-struct Int4Format {
+struct Int4Format : FloatScales {
   static constexpr size_t kStep = 8;
   static constexpr size_t kStepBytes = 64;
   static constexpr bool kHasScales = true;
@@ -132,6 +139,39 @@ struct Int4Format {
   }
   static inline __m256 take(const Step &step, size_t depth, size_t half) {
     return take_field(step.half[half], depth < 4 ? 8 * depth : 8 * depth - 28, 15, 8);
+  }
+};
+
+// Lines as INT4's. The low three bits of a code look up the magnitude, the fourth is the sign.
+struct MxFp4Format {
+  static constexpr size_t kStep = 8;
+  static constexpr size_t kStepBytes = 64;
+  static constexpr bool kHasScales = true;
+  using Step = IntPair;
+  static inline Step load(const uint8_t *at) {
+    return {{load_32_bytes(at), load_32_bytes(at + 32)}};
+  }
+  static inline __m256 take(const Step &step, size_t depth, size_t half) {
+    const __m256 table = _mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f);
+    const size_t shift = depth < 4 ? 8 * depth : 8 * depth - 28;
+    const __m256i code =
+        _mm256_srlv_epi32(step.half[half], _mm256_set1_epi32(static_cast<int>(shift)));
+    const __m256 sign =
+        _mm256_and_ps(_mm256_castsi256_ps(_mm256_slli_epi32(code, 28)), _mm256_set1_ps(-0.0f));
+    return _mm256_or_ps(_mm256_permutevar8x32_ps(table, code), sign);
+  }
+  // The bit below the exponent makes 2^-127 of byte 0 and NaN of byte 255.
+  static inline __m256 widen_exponents(__m128i bytes) {
+    const __m256i exponents = _mm256_slli_epi32(_mm256_cvtepu8_epi32(bytes), 23);
+    const __m256i is_least = _mm256_cmpeq_epi32(exponents, _mm256_setzero_si256());
+    const __m256i is_nan = _mm256_cmpeq_epi32(exponents, _mm256_set1_epi32(0x7F800000));
+    const __m256i bit =
+        _mm256_and_si256(_mm256_or_si256(is_least, is_nan), _mm256_set1_epi32(0x400000));
+    return _mm256_castsi256_ps(_mm256_or_si256(exponents, bit));
+  }
+  static inline FloatPair load_scales(const GemmWeights &, const uint8_t *at) {
+    const __m128i bytes = load_16_bytes(at);
+    return {{widen_exponents(bytes), widen_exponents(_mm_srli_si128(bytes, 8))}};
   }
 };
 
@@ -178,17 +218,12 @@ inline void store_tile(const TileRows &rows, size_t panel, size_t n_columns,
 template <typename Format, size_t kPanels>
 inline void load_scales(const GemmWeights &weights, size_t panel, size_t group, FloatPair *scales) {
   for (size_t p = 0; p < kPanels; ++p) {
-    if (!Format::kHasScales) {
-      scales[p] = {{_mm256_setzero_ps(), _mm256_setzero_ps()}};
-      continue;
-    }
-    const uint8_t *at = weights.scales + (panel + p) * weights.scale_panel_bytes +
-                        group * weights.scale_group_bytes;
-    if (weights.has_bf16_scales) {
-      scales[p] = Bf16Format::load(at);
+    if constexpr (Format::kHasScales) {
+      const uint8_t *at = weights.scales + (panel + p) * weights.scale_panel_bytes +
+                          group * weights.scale_group_bytes;
+      scales[p] = Format::load_scales(weights, at);
     } else {
-      scales[p] = {
-          {_mm256_castsi256_ps(load_32_bytes(at)), _mm256_castsi256_ps(load_32_bytes(at + 32))}};
+      scales[p] = {{_mm256_setzero_ps(), _mm256_setzero_ps()}};
     }
   }
 }
@@ -295,6 +330,9 @@ void float_gemm_int8_avx2(const FloatGemmArgs &args) noexcept {
 }
 void float_gemm_int4_avx2(const FloatGemmArgs &args) noexcept {
   multiply<Int4Format>(args);
+}
+void float_gemm_mxfp4_avx2(const FloatGemmArgs &args) noexcept {
+  multiply<MxFp4Format>(args);
 }
 
 }  // namespace colibri::cpu

@@ -8,7 +8,7 @@
 //        eight panels has twice the chains, but reading eight streams is slower (Zen 4: 25 GB/s
 //        instead of 29).
 // Steps  a format gives its weights in steps of kStep depths: one for plain formats and FP8, a line
-//        for INT8 and INT4.
+//        for INT8, INT4 and MXFP4.
 // Tails  a missing row repeats the last one of the tile, which stores the same value twice; missing
 //        columns are computed in the padded panel and not stored.
 //
@@ -60,9 +60,16 @@ struct F16Format {
   static inline __m512 take(Step &step, size_t) { return step; }
 };
 
+// Scales of one panel and group.
+struct FloatScales {
+  static inline __m512 load_scales(const GemmWeights &weights, const uint8_t *at) {
+    return weights.has_bf16_scales ? Bf16Format::load(at) : _mm512_loadu_ps(at);
+  }
+};
+
 // E4M3 moved into the fields of binary16 is the value times 2^-8, subnormals included; only NaN
 // needs a hand.
-struct Fp8Format {
+struct Fp8Format : FloatScales {
   static constexpr size_t kStep = 1;
   static constexpr size_t kStepBytes = 16;
   static constexpr bool kHasScales = true;
@@ -80,7 +87,7 @@ struct Fp8Format {
   static inline __m512 take(Step &step, size_t) { return step; }
 };
 
-struct Int8Format {
+struct Int8Format : FloatScales {
   static constexpr size_t kStep = 4;
   static constexpr size_t kStepBytes = 64;
   static constexpr bool kHasScales = true;
@@ -95,7 +102,7 @@ struct Int8Format {
 
 // The table look-up reads the low four bits of each lane. Depths 0..3 lie at bits 0, 8, 16, 24,
 // depths 4..7 at 4, 12, 20, 28.
-struct Int4Format {
+struct Int4Format : FloatScales {
   static constexpr size_t kStep = 8;
   static constexpr size_t kStepBytes = 64;
   static constexpr bool kHasScales = true;
@@ -106,6 +113,32 @@ struct Int4Format {
     const __m512 weight = _mm512_permutexvar_ps(step, table);
     step = depth == 3 ? _mm512_ror_epi32(step, 12) : _mm512_ror_epi32(step, 8);
     return weight;
+  }
+};
+
+// As INT4, with the values of the codes in the table.
+struct MxFp4Format {
+  static constexpr size_t kStep = 8;
+  static constexpr size_t kStepBytes = 64;
+  static constexpr bool kHasScales = true;
+  using Step = __m512i;
+  static inline Step load(const uint8_t *at) { return _mm512_loadu_si512(at); }
+  static inline __m512 take(Step &step, size_t depth) {
+    const __m512 table = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f,
+                                        -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);
+    const __m512 weight = _mm512_permutexvar_ps(step, table);
+    step = depth == 3 ? _mm512_ror_epi32(step, 12) : _mm512_ror_epi32(step, 8);
+    return weight;
+  }
+  // The bit below the exponent makes 2^-127 of byte 0 and NaN of byte 255.
+  static inline __m512 load_scales(const GemmWeights &, const uint8_t *at) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(at));
+    const __m512i exponents = _mm512_slli_epi32(_mm512_cvtepu8_epi32(bytes), 23);
+    const __mmask16 is_least = _mm512_testn_epi32_mask(exponents, exponents);
+    const __mmask16 is_nan = _mm512_cmpeq_epi32_mask(exponents, _mm512_set1_epi32(0x7F800000));
+    return _mm512_castsi512_ps(_mm512_mask_or_epi32(exponents,
+                                                    static_cast<__mmask16>(is_least | is_nan),
+                                                    exponents, _mm512_set1_epi32(0x400000)));
   }
 };
 
@@ -149,10 +182,14 @@ inline void store_tile(const TileRows &rows, size_t panel, size_t n_columns,
   }
 }
 
+template <typename Format>
 inline __m512 load_scales(const GemmWeights &weights, size_t panel, size_t group) {
-  const uint8_t *at =
-      weights.scales + panel * weights.scale_panel_bytes + group * weights.scale_group_bytes;
-  return weights.has_bf16_scales ? Bf16Format::load(at) : _mm512_loadu_ps(at);
+  if constexpr (Format::kHasScales) {
+    return Format::load_scales(weights, weights.scales + panel * weights.scale_panel_bytes +
+                                            group * weights.scale_group_bytes);
+  } else {
+    return _mm512_setzero_ps();
+  }
 }
 
 inline void ask_far(const uint8_t *at) {
@@ -174,7 +211,7 @@ void multiply_tile(const FloatGemmArgs &args, size_t panel, const TileRows &rows
     const size_t last = first + (left < group ? left : group);
     __m512 scales[kPanels];
     for (size_t p = 0; p < kPanels; ++p) {
-      scales[p] = Format::kHasScales ? load_scales(weights, panel + p, g) : _mm512_setzero_ps();
+      scales[p] = load_scales<Format>(weights, panel + p, g);
     }
     for (size_t d = first; d < last; d += Format::kStep) {
       typename Format::Step steps[kPanels];
@@ -264,6 +301,9 @@ void float_gemm_int8_avx512(const FloatGemmArgs &args) noexcept {
 }
 void float_gemm_int4_avx512(const FloatGemmArgs &args) noexcept {
   multiply<Int4Format>(args);
+}
+void float_gemm_mxfp4_avx512(const FloatGemmArgs &args) noexcept {
+  multiply<MxFp4Format>(args);
 }
 
 }  // namespace colibri::cpu

@@ -17,6 +17,10 @@ namespace {
 
 constexpr size_t kLanes = 16;
 
+// Values of the codes of MXFP4: 8..15 are the negatives of 0..7, the zero among them.
+constexpr float kValues[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                               -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+
 float decode_f32(const uint8_t *panel, size_t d, size_t lane) {
   float value;
   memcpy(&value, panel + 4 * (d * kLanes + lane), sizeof value);
@@ -67,21 +71,32 @@ float decode_int4(const uint8_t *panel, size_t d, size_t lane) {
   return static_cast<float>(stored - 8);
 }
 
-using DecodeFn = float (*)(const uint8_t *panel, size_t d, size_t lane);
+float decode_mxfp4(const uint8_t *panel, size_t d, size_t lane) {
+  const int32_t byte = panel[(d / 8) * 64 + 4 * lane + d % 4];
+  return kValues[d % 8 < 4 ? byte & 15 : byte >> 4];
+}
 
-float multiply_column(const GemmWeights &weights, DecodeFn decode, size_t panel, size_t lane,
+using DecodeFn = float (*)(const uint8_t *panel, size_t d, size_t lane);
+using ScaleFn = float (*)(const GemmWeights &weights, size_t panel, size_t group, size_t lane);
+
+struct Format {
+  DecodeFn decode;
+  ScaleFn scale;
+};
+
+float multiply_column(const GemmWeights &weights, Format format, size_t panel, size_t lane,
                       const float *x) {
   const uint8_t *values = weights.values + panel * weights.panel_bytes;
   float acc = 0.0f;
   for (size_t d = 0; d < weights.depth; ++d) {
-    float w = decode(values, d, lane);
-    if (weights.scales != nullptr) w *= load_scale_ref(weights, panel, d / weights.group, lane);
+    float w = format.decode(values, d, lane);
+    if (weights.scales != nullptr) w *= format.scale(weights, panel, d / weights.group, lane);
     acc = fmaf(w, x[d], acc);
   }
   return acc;
 }
 
-void multiply(const FloatGemmArgs &args, DecodeFn decode) {
+void multiply(const FloatGemmArgs &args, Format format) {
   for (size_t panel = args.first_panel; panel < args.first_panel + args.n_panels; ++panel) {
     for (size_t r = 0; r < args.n_rows; ++r) {
       const size_t in = args.x_rows != nullptr ? static_cast<size_t>(args.x_rows[r]) : r;
@@ -90,7 +105,7 @@ void multiply(const FloatGemmArgs &args, DecodeFn decode) {
         const size_t column = panel * kLanes + lane;
         if (column >= args.n_columns) break;
         args.y[out * args.y_stride + column] =
-            multiply_column(args.weights, decode, panel, lane, args.x + in * args.x_stride);
+            multiply_column(args.weights, format, panel, lane, args.x + in * args.x_stride);
       }
     }
   }
@@ -99,22 +114,25 @@ void multiply(const FloatGemmArgs &args, DecodeFn decode) {
 }  // namespace
 
 void float_gemm_f32_ref(const FloatGemmArgs &args) noexcept {
-  multiply(args, decode_f32);
+  multiply(args, {decode_f32, load_scale_ref});
 }
 void float_gemm_bf16_ref(const FloatGemmArgs &args) noexcept {
-  multiply(args, decode_bf16);
+  multiply(args, {decode_bf16, load_scale_ref});
 }
 void float_gemm_f16_ref(const FloatGemmArgs &args) noexcept {
-  multiply(args, decode_f16);
+  multiply(args, {decode_f16, load_scale_ref});
 }
 void float_gemm_fp8_ref(const FloatGemmArgs &args) noexcept {
-  multiply(args, decode_fp8);
+  multiply(args, {decode_fp8, load_scale_ref});
 }
 void float_gemm_int8_ref(const FloatGemmArgs &args) noexcept {
-  multiply(args, decode_int8);
+  multiply(args, {decode_int8, load_scale_ref});
 }
 void float_gemm_int4_ref(const FloatGemmArgs &args) noexcept {
-  multiply(args, decode_int4);
+  multiply(args, {decode_int4, load_scale_ref});
+}
+void float_gemm_mxfp4_ref(const FloatGemmArgs &args) noexcept {
+  multiply(args, {decode_mxfp4, load_exponent_ref});
 }
 
 }  // namespace colibri::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// INT8 and INT4 weights times int8 rows, several rows at once: AVX2.
+// INT8, INT4 and MXFP4 weights times int8 rows, several rows at once: AVX2.
 //
 // Contract: IntGemmFn in cpu/kernels.h. Definition: int_gemm_ref.cpp, equal bit for bit.
 //
@@ -54,9 +54,17 @@ struct Prefetch {
 using PrefetchNear = Prefetch<kFirstLevel, 4096>;
 using PrefetchFar = Prefetch<kSecondLevel, 16384>;
 
+struct FloatScales {
+  static inline __m256 load_scales(const GemmWeights &weights, const uint8_t *at, size_t half) {
+    if (!weights.has_bf16_scales) return _mm256_castsi256_ps(load_half(at + half * kHalfBytes));
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i *>(at + half * 16));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+  }
+};
+
 // A pair of products would not fit 16 bits, so even and odd bytes are widened and multiplied with
 // VPMADDWD.
-struct Int8Format {
+struct Int8Format : FloatScales {
   static constexpr size_t kLineDepths = 4;
   static constexpr int32_t kOffset = 128;
 
@@ -84,12 +92,44 @@ struct Int8Format {
   }
 };
 
-// VPMADDUBSW: unsigned nibbles times signed bytes. A pair is at most 2 * 15 * 127 = 3810, so the
-// eight pairs of four lines fit 16 bits and are widened once.
-struct Int4Format {
-  static constexpr size_t kLineDepths = 8;
+// What VPMADDUBSW takes for the nibbles of INT4. A pair of products is at most 2 * 15 * 127 = 3810,
+// so the eight pairs of four lines fit 16 bits and are widened once.
+struct Int4Codes : FloatScales {
   static constexpr int32_t kOffset = 8;
   static constexpr size_t kChunkLines = 4;
+  static inline __m256i decode(__m256i nibbles) { return nibbles; }
+};
+
+// And for those of MXFP4: 12 plus twice the value of the code. A pair is at most 2 * 24 * 127 =
+// 6096, so only the four pairs of two lines fit.
+struct MxFp4Codes {
+  static constexpr int32_t kOffset = 12;
+  static constexpr size_t kChunkLines = 2;
+  static inline __m256i decode(__m256i nibbles) {
+    const __m256i table = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    return _mm256_shuffle_epi8(table, nibbles);
+  }
+  // Half the scale, since weights are doubled. The bit below the exponent makes 2^-127 of byte 0
+  // and NaN of byte 255.
+  static inline __m256 load_scales(const GemmWeights &, const uint8_t *at, size_t half) {
+    int64_t word;
+    __builtin_memcpy(&word, at + half * kHalfLanes, sizeof word);
+    const __m256i exponents = _mm256_slli_epi32(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(word)), 23);
+    const __m256i is_least = _mm256_cmpeq_epi32(exponents, _mm256_setzero_si256());
+    const __m256i is_nan = _mm256_cmpeq_epi32(exponents, _mm256_set1_epi32(0x7F800000));
+    const __m256i bit =
+        _mm256_and_si256(_mm256_or_si256(is_least, is_nan), _mm256_set1_epi32(0x400000));
+    return _mm256_mul_ps(_mm256_castsi256_ps(_mm256_or_si256(exponents, bit)),
+                         _mm256_set1_ps(0.5f));
+  }
+};
+
+// VPMADDUBSW: unsigned bytes that stand for nibbles times signed bytes.
+template <typename Codes>
+struct NibbleFormat : Codes {
+  static constexpr size_t kLineDepths = 8;
+  static constexpr size_t kChunkLines = Codes::kChunkLines;
   static constexpr size_t kChunkDepths = kChunkLines * kLineDepths;
 
   // Some halves of a line at once: both share the activations that are spread over the lanes.
@@ -100,8 +140,8 @@ struct Int4Format {
     __m256i low[kHalves], high[kHalves];
     for (size_t half = 0; half < kHalves; ++half) {
       const __m256i bytes = load_half(at + half * kHalfBytes);
-      low[half] = _mm256_and_si256(bytes, mask);
-      high[half] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
+      low[half] = Codes::decode(_mm256_and_si256(bytes, mask));
+      high[half] = Codes::decode(_mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask));
     }
     for (size_t r = 0; r < kRows; ++r) {
       const __m256i first = four_depths(q[r] + d);
@@ -151,6 +191,9 @@ struct Int4Format {
   }
 };
 
+using Int4Format = NibbleFormat<Int4Codes>;
+using MxFp4Format = NibbleFormat<MxFp4Codes>;
+
 struct TileRows {
   const int8_t *q[kMaxRows];
   const float *scales[kMaxRows];
@@ -166,12 +209,6 @@ inline void store_columns(float *at, size_t n, __m256 value) {
   const __m256i lanes = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
                                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   _mm256_maskstore_ps(at, lanes, value);
-}
-
-inline __m256 load_scales(bool has_bf16, const uint8_t *at, size_t half) {
-  if (!has_bf16) return _mm256_castsi256_ps(load_half(at + half * kHalfBytes));
-  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i *>(at + half * 16));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
 // One group of one panel.
@@ -190,7 +227,7 @@ inline void add_group(const GemmWeights &weights, size_t panel, const TileRows &
   const uint8_t *scales =
       weights.scales + panel * weights.scale_panel_bytes + g * weights.scale_group_bytes;
   for (size_t half = 0; half < 2; ++half) {
-    const __m256 weight_scale = load_scales(weights.has_bf16_scales, scales, half);
+    const __m256 weight_scale = Format::load_scales(weights, scales, half);
     for (size_t r = 0; r < kRows; ++r) {
       const __m256 scale = _mm256_mul_ps(weight_scale, _mm256_set1_ps(rows.scales[r][g]));
       acc[half][r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[half][r]), scale, acc[half][r]);
@@ -316,6 +353,15 @@ void int8_gemm_avx2_streams_ahead(const IntGemmArgs &args) noexcept {
 }
 void int4_gemm_avx2_streams_ahead(const IntGemmArgs &args) noexcept {
   multiply_for_streams<Int4Format, PrefetchNear>(args);
+}
+void mxfp4_gemm_avx2(const IntGemmArgs &args) noexcept {
+  multiply<MxFp4Format>(args, args.first_panel);
+}
+void mxfp4_gemm_avx2_streams(const IntGemmArgs &args) noexcept {
+  multiply_for_streams<MxFp4Format, NoPrefetch>(args);
+}
+void mxfp4_gemm_avx2_streams_ahead(const IntGemmArgs &args) noexcept {
+  multiply_for_streams<MxFp4Format, PrefetchNear>(args);
 }
 
 }  // namespace colibri::cpu

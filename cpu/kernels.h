@@ -4,7 +4,8 @@
 // header, <stddef.h>, <stdint.h>, the intrinsics header and float_math_<isa>.h of their own set,
 // because they are compiled with instruction-set flags: an inline function from any other header
 // could end up with such instructions in a baseline caller. All functions of float_math_<isa>.h are
-// static. The reference is baseline code and may use <math.h> and headers of its own set.
+// static. The reference is baseline code and may use <math.h>, headers of its own set and the
+// functions of lib/base/number_formats.h that are not inline.
 
 #pragma once
 
@@ -31,11 +32,11 @@ namespace colibri::cpu {
 struct GemmWeights {
   const uint8_t *values;  // panel 0, 64-byte aligned
   size_t panel_bytes;
-  const uint8_t *scales;  // panel 0: [group][16] float32 or BF16; nullptr for plain formats
+  const uint8_t *scales;  // panel 0: [group][16] of their type; nullptr for plain formats
   size_t scale_panel_bytes;
   // Bytes from group to group; 0 if one scale serves the whole depth.
   size_t scale_group_bytes;
-  bool has_bf16_scales;
+  bool has_bf16_scales;  // MXFP4: scales are [group][16] bytes whatever this says
   size_t depth;
   size_t group;  // depths per group; 0 for plain formats
 };
@@ -59,7 +60,9 @@ using FloatGemmFn = void (*)(const FloatGemmArgs &) noexcept;
 // The same with int8 activations: groups ascending,
 // acc = fma(float(dot), weight_scale * activation_scale, acc) from 0; dot is the exact sum over the
 // group of (stored - offset) * q with offset 8 (INT4) or 128 (INT8), which is
-// sum(stored * q) - offset * sums[group].
+// sum(stored * q) - offset * sums[group]. MXFP4: stored is 12 plus twice the value of the code
+// (0..24, from a table of 16 bytes), the offset 12, and weight_scale = 2^(byte - 127) * 0.5f,
+// rounded.
 struct IntGemmArgs {
   GemmWeights weights;
   size_t first_panel, n_panels, n_columns;
@@ -93,12 +96,25 @@ using LayerNormRowFn = void (*)(const float *x, const float *weight, const float
 
 // y = (g / (1 + exp(-g))) * u.
 using SiluRowFn = void (*)(const float *gate, const float *up, size_t n, float *y) noexcept;
+// a = gate > limit ? limit : gate; b = up > limit ? limit : up < -limit ? -limit : up (a NaN
+// stays); y = (a / (1 + exp(-(alpha * a)))) * (b + 1).
+struct ClampedSwishArgs {
+  const float *gate, *up;
+  size_t n;
+  float limit, alpha;
+  float *y;  // may be gate or up
+};
+using ClampedSwishRowFn = void (*)(const ClampedSwishArgs &) noexcept;
+// To BF16 or F16, round to nearest even; a NaN stays a NaN.
+using RoundRowFn = void (*)(const float *x, size_t n, uint16_t *y) noexcept;
 // y = 1 / (1 + exp(-x)).
 using SigmoidRowFn = void (*)(const float *x, size_t n, float *y) noexcept;
+// m = max over x from -infinity, NaN passed over; y = exp(x - m); then y = y / tree sum of y.
+using SoftmaxRowFn = void (*)(const float *x, size_t n, float *y) noexcept;
 // x += y.
 using AddRowFn = void (*)(float *x, const float *y, size_t n) noexcept;
-// x += (chain over k ascending of fma(weights[k], out[k*out_stride + i], acc) from 0) + shared
-// (nullptr: none).
+// x += (chain over k ascending of fma(weights[k], out[k*out_stride + i], acc) from 0), joined with
+// shared (nullptr: none): acc + shared, or fma(*shared_weight, shared, acc) if that is not nullptr.
 struct CombineRowArgs {
   float *x;
   const float *out;
@@ -106,42 +122,69 @@ struct CombineRowArgs {
   const float *weights;
   size_t top_k;
   const float *shared;
+  const float *shared_weight;
   size_t n;
 };
 using CombineRowFn = void (*)(const CombineRowArgs &) noexcept;
 
-// Keys per block of attention. Blocks are cut by index in the list of allowed keys, so they do not
-// depend on chunks.
+// Keys of attention are counted by their number: the position of a key, or its index where a row
+// has a list of positions. Numbers are cut into blocks and spans at multiples of these lengths,
+// counted from number 0, so a cut depends on nothing but the number. A row sees the numbers
+// [first, end); a block or span takes part in a row with the numbers that the row sees, and not at
+// all if there are none.
 constexpr size_t kAttentionBlock = 64;
+constexpr size_t kAttentionSpan = 512;  // a multiple of kAttentionBlock
+// Query vectors of one call: a call reads and transposes each key once for all of them.
+constexpr size_t kMaxAttentionQueries = 128;
 
-// One batch row, some heads. Per block of kAttentionBlock keys, ascending:
+// One query head of one batch row.
+struct AttentionQuery {
+  const float *query;   // [key_width]
+  uint32_t first, end;  // numbers that it sees
+  // Result for one span: out[value_width] = o, numbers[0] = m, numbers[1] = l. Untouched if the
+  // span has no key that the query sees.
+  float *out;
+  float *numbers;
+};
+
+// Some query vectors over one span of one key/value head. Numbers below the least `first` and from
+// the largest `end` on are not read. For each query, per block of the span, ascending, over the
+// numbers k that it sees, ascending:
 //   s[k]    = scale * (chain over width of fma(q, key, acc) from 0)
 //   m_b     = max over the block's s from -infinity, NaN passed over
 //   p[k]    = exp(s[k] - m_b)
-//   l_b     = tree sum of p
-//   o_b[c]  = chain over keys of fma(p[k], v[k][c], acc) from 0
-// The first block gives m, l, o. Each next one is merged: M = max(m, m_b); a = exp(m - M);
-// b = exp(m_b - M); l = fma(l, a, l_b * b); o = fma(o, a, o_b * b); m = M.
-// At the end out = o * (1 / l).
-struct AttentionKernelArgs {
-  const float *queries;  // head h at queries + h * query_stride
-  size_t query_stride;
-  size_t n_heads;
-  const float *keys;  // key of position p at keys + p * key_stride
+//   l_b     = tree sum of p, where lane k % 16 takes p[k]; numbers not seen add nothing
+//   o_b[c]  = chain over k of fma(p[k], v[k][c], acc) from 0; numbers not seen take no part
+// The first block that it sees gives m, l, o. Each next one is merged as AttentionMergeFn says. If
+// m is zero its sign is not part of the contract.
+struct AttentionSpanArgs {
+  const AttentionQuery *queries;
+  size_t n_queries;     // 1 .. kMaxAttentionQueries
+  size_t first_number;  // of the span, a multiple of kAttentionSpan
+  const void *keys;     // of place 0, in the number format of the function
   size_t key_stride;
-  const float *values;
+  const void *values;
   size_t value_stride;
-  const int32_t *positions;  // n_keys ascending; nullptr: 0 .. n_keys - 1
-  size_t n_keys;
+  const int32_t *positions;  // position of number k; nullptr: k
+  size_t ring;               // place = position % ring; 0: place = position
   size_t key_width, value_width;
   float scale;
-  float *scratch;  // attention_scratch_floats(key_width, n_heads), 64-byte aligned
-  float *out;      // head h at out + h * out_stride
-  size_t out_stride;
+  float *scratch;  // attention_scratch_floats() of the same shape, 64-byte aligned
 };
-using AttentionFn = void (*)(const AttentionKernelArgs &) noexcept;
-// Upper bound over all sets; defined in cpu_scratch.cpp. Both arguments fit 32 bits.
-size_t attention_scratch_floats(size_t key_width, size_t n_heads) noexcept;
+using AttentionSpanFn = void (*)(const AttentionSpanArgs &) noexcept;
+// Upper bound over all sets; defined in cpu_scratch.cpp. The widths fit 32 bits.
+size_t attention_scratch_floats(size_t key_width, size_t value_width, size_t n_queries) noexcept;
+
+// Joins what comes next (m_b, l_b, o_b) to what there is (m, l, o), for blocks of a span and for
+// spans of a row alike: M = max(m, m_b); a = exp(m - M); b = exp(m_b - M); l = fma(l, a, l_b * b);
+// o = fma(o, a, o_b * b); m = M.
+using AttentionMergeFn = void (*)(float *numbers, float *out, const float *next_numbers,
+                                  const float *next_out, size_t width) noexcept;
+
+// The end of a row: without a sink out = o * (1 / l). With one, M = max(m, sink);
+// a = exp(m - M); r = a / fma(l, a, exp(sink - M)); out = o * r. `sink` may be nullptr.
+using AttentionFinishFn = void (*)(const float *numbers, const float *sink, float *out,
+                                   size_t width) noexcept;
 
 // Keys first_key .. first_key + n_keys - 1 (first_key a multiple of 16) of one row: d = (chain over
 // width of fma(q[h], key, acc) from 0) * scale; score = chain over h of fma(weights[h], max(d, 0),
@@ -171,19 +214,25 @@ constexpr size_t kReadUnitBytes = 4096;
 using ReadFn = uint64_t (*)(const uint8_t *data, size_t n_bytes) noexcept;
 
 // One complete set for one instruction set. Order of float_gemm: WeightFormat F32, BF16, F16, FP8,
-// INT8, INT4.
+// INT8, INT4, MXFP4.
 struct KernelSet {
-  FloatGemmFn float_gemm[6];
+  FloatGemmFn float_gemm[7];
   IntGemmFn int8_gemm;
   IntGemmFn int4_gemm;
+  IntGemmFn mxfp4_gemm;
   QuantiseRowFn quantise_row;
   RmsNormRowFn rms_norm_row;
   LayerNormRowFn layer_norm_row;
   SiluRowFn silu_row;
+  ClampedSwishRowFn clamped_swish_row;
   SigmoidRowFn sigmoid_row;
+  SoftmaxRowFn softmax_row;
+  RoundRowFn bf16_row, f16_row;
   AddRowFn add_row;
   CombineRowFn combine_row;
-  AttentionFn attention;
+  AttentionSpanFn attention_span[3];
+  AttentionMergeFn attention_merge;
+  AttentionFinishFn attention_finish;
   IndexScoresFn index_scores;
   PeakKernel int4_peak, int8_peak, float_peak;
   // Ways to read: one ascending stream, the same with prefetch; four at once, with prefetch. Which

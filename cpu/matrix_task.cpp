@@ -73,6 +73,17 @@ Args start_at_first_panel(Args args) {
   return args;
 }
 
+// Adds the bias of the panels that were just computed; `args` are those of their kernel.
+template <typename Args>
+void add_bias(const KernelSet &kernels, const Args &args, const float *bias) {
+  const size_t first = args.first_panel * kPanelColumns;
+  const size_t n = std::min(args.n_panels * kPanelColumns, args.n_columns - first);
+  for (size_t r = 0; r < args.n_rows; ++r) {
+    const size_t out = args.y_rows != nullptr ? static_cast<size_t>(args.y_rows[r]) : r;
+    kernels.add_row(args.y + out * args.y_stride + first, bias, n);
+  }
+}
+
 // Order of KernelSet::float_gemm.
 static_assert(static_cast<size_t>(WeightFormat::kF32) == 0);
 static_assert(static_cast<size_t>(WeightFormat::kBF16) == 1);
@@ -80,7 +91,19 @@ static_assert(static_cast<size_t>(WeightFormat::kF16) == 2);
 static_assert(static_cast<size_t>(WeightFormat::kFp8) == 3);
 static_assert(static_cast<size_t>(WeightFormat::kInt8) == 4);
 static_assert(static_cast<size_t>(WeightFormat::kInt4) == 5);
-static_assert(std::extent_v<decltype(KernelSet::float_gemm)> == 6);
+static_assert(static_cast<size_t>(WeightFormat::kMxFp4) == 6);
+static_assert(std::extent_v<decltype(KernelSet::float_gemm)> == 7);
+
+IntGemmFn int_gemm(const KernelSet &kernels, WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kInt4:
+      return kernels.int4_gemm;
+    case WeightFormat::kMxFp4:
+      return kernels.mxfp4_gemm;
+    default:
+      return kernels.int8_gemm;
+  }
+}
 
 // Kernels work on several panels at once if there are few rows.
 constexpr size_t kPreferredPanels = 8;
@@ -92,13 +115,16 @@ void multiply(const KernelSet &kernels, const MatrixTask &task, size_t first_pan
   const WeightLayout &layout = task.matrix.layout;
   if (first_panel >= layout.n_panels() || task.input.n_rows == 0) return;
   const size_t n = std::min(n_panels, layout.n_panels() - first_panel);
+  const float *bias = task.bias != nullptr ? task.bias + first_panel * kPanelColumns : nullptr;
   if (task.uses_integers) {
     const IntGemmArgs args = place(int_gemm_args(task, first_panel, n));
-    (layout.format == WeightFormat::kInt4 ? kernels.int4_gemm : kernels.int8_gemm)(args);
+    int_gemm(kernels, layout.format)(args);
+    if (bias != nullptr) add_bias(kernels, args, bias);
     return;
   }
   const FloatGemmArgs args = place(float_gemm_args(task, first_panel, n));
   kernels.float_gemm[static_cast<size_t>(layout.format)](args);
+  if (bias != nullptr) add_bias(kernels, args, bias);
 }
 
 }  // namespace

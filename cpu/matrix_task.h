@@ -20,6 +20,7 @@ struct MatrixTask {
   size_t y_stride = 0;
   const int32_t *y_rows = nullptr;
   bool uses_integers = false;
+  const float *bias = nullptr;  // [columns], added behind the product; nullptr: none
 };
 
 // Multiply-adds of one panel for all rows.

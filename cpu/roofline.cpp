@@ -27,7 +27,10 @@ uint64_t first_unit(uint64_t n_units, uint32_t member, uint32_t n_members) noexc
 }  // namespace
 
 const PeakKernel &peak_kernel(const KernelSet &kernels, const WeightLayout &layout) noexcept {
-  if (layout.format == WeightFormat::kInt4) return kernels.int4_peak;
+  // MXFP4 is multiplied as INT4, behind one table look-up more.
+  if (layout.format == WeightFormat::kInt4 || layout.format == WeightFormat::kMxFp4) {
+    return kernels.int4_peak;
+  }
   return layout.format == WeightFormat::kInt8 ? kernels.int8_peak : kernels.float_peak;
 }
 

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/float_math_ref.h"
+
 namespace colibri::cpu {
 namespace {
 
@@ -55,12 +57,33 @@ void reject_groups(const RouteArgs &args, float *scores, float *group_scores) {
   }
 }
 
+// Of the n chosen logits in ascending id. exp_ref for every set: K numbers are not worth a kernel.
+void soften(float *weights, size_t n) {
+  float most = kRejected;
+  for (size_t k = 0; k < n; ++k) most = weights[k] > most ? weights[k] : most;
+  float sum = 0.0f;
+  for (size_t k = 0; k < n; ++k) {
+    weights[k] = exp_ref(weights[k] - most);
+    sum += weights[k];
+  }
+  for (size_t k = 0; k < n; ++k) weights[k] /= sum;
+}
+
+void normalise(float *weights, size_t n) {
+  float sum = 0.0f;
+  for (size_t k = 0; k < n; ++k) sum += weights[k];
+  for (size_t k = 0; k < n; ++k) weights[k] /= sum + 1e-20f;
+}
+
 }  // namespace
 
 void route_row(const RouteArgs &args, size_t row, float *scratch) noexcept {
-  const float *sigmoids = scratch;
+  const float *values = scratch;
   float *scores = scratch + args.n_experts;
-  for (size_t e = 0; e < args.n_experts; ++e) scores[e] = sigmoids[e] + args.bias[e];
+  const bool is_biased = args.kind == RouterKind::kSigmoid && args.bias != nullptr;
+  for (size_t e = 0; e < args.n_experts; ++e) {
+    scores[e] = is_biased ? values[e] + args.bias[e] : values[e];
+  }
   if (args.n_groups > 1) reject_groups(args, scores, scores + args.n_experts);
 
   int32_t *experts = args.experts + row * args.top_k;
@@ -69,15 +92,13 @@ void route_row(const RouteArgs &args, size_t row, float *scratch) noexcept {
     experts[k] = find_best(scores, args.n_experts, experts, k);
   }
   std::sort(experts, experts + args.top_k);
-  float sum = 0.0f;
-  for (size_t k = 0; k < args.top_k; ++k) {
-    weights[k] = sigmoids[experts[k]];
-    sum += weights[k];
+  for (size_t k = 0; k < args.top_k; ++k) weights[k] = values[experts[k]];
+  if (args.kind == RouterKind::kSoftmaxOfChosen) {
+    soften(weights, args.top_k);
+  } else if (args.normalises) {
+    normalise(weights, args.top_k);
   }
-  for (size_t k = 0; k < args.top_k; ++k) {
-    if (args.normalises) weights[k] /= sum + 1e-20f;
-    weights[k] *= args.scale;
-  }
+  for (size_t k = 0; k < args.top_k; ++k) weights[k] *= args.scale;
 }
 
 }  // namespace colibri::cpu

@@ -16,8 +16,8 @@ constexpr size_t route_scratch_floats(size_t n_experts) noexcept {
   return 3 * n_experts;
 }
 
-// Chooses the experts of `row`. The first n_experts floats of the scratch hold the sigmoid of the
-// row's logits. A score that is NaN loses against every other.
+// Chooses the experts of `row`. The first n_experts floats of the scratch hold what weights are
+// made of: the sigmoid of the row's logits, their softmax, or the logits, by args.kind.
 void route_row(const RouteArgs &args, size_t row, float *scratch) noexcept;
 
 }  // namespace colibri::cpu

@@ -78,6 +78,14 @@ inline void quantise_group(const float *x, size_t n, int8_t *q, float *scale, in
   *sum = sum_integers(total);
 }
 
+// The first n of eight 16-bit numbers.
+inline void store_halves(uint16_t *at, size_t n, __m128i halves) {
+  if (n >= kLanes) return _mm_storeu_si128(reinterpret_cast<__m128i *>(at), halves);
+  alignas(16) uint16_t all[kLanes];
+  _mm_store_si128(reinterpret_cast<__m128i *>(all), halves);
+  for (size_t i = 0; i < n; ++i) at[i] = all[i];
+}
+
 }  // namespace
 
 void quantise_row_avx2(const float *x, size_t depth, size_t group, int8_t *q, float *scales,
@@ -137,6 +145,32 @@ void layer_norm_row_avx2(const float *x, const float *weight, const float *bias,
   }
 }
 
+void bf16_row_avx2(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __m256 value = load_first(x + i, n - i);
+    const __m256i bits = _mm256_castps_si256(value);
+    const __m256i kept = _mm256_srli_epi32(bits, 16);
+    // Half of the last kept bit, less one if that bit is even; a NaN is cut and made quiet.
+    const __m256i odd = _mm256_and_si256(kept, _mm256_set1_epi32(1));
+    const __m256i half = _mm256_add_epi32(_mm256_set1_epi32(0x7FFF), odd);
+    const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
+    const __m256i quiet = _mm256_or_si256(kept, _mm256_set1_epi32(0x40));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    const __m256i result = _mm256_blendv_epi8(rounded, quiet, is_nan);
+    store_halves(
+        y + i, n - i,
+        _mm_packus_epi32(_mm256_castsi256_si128(result), _mm256_extracti128_si256(result, 1)));
+  }
+}
+
+void f16_row_avx2(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; i += kLanes) {
+    store_halves(
+        y + i, n - i,
+        _mm256_cvtps_ph(load_first(x + i, n - i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+}
+
 void silu_row_avx2(const float *gate, const float *up, size_t n, float *y) noexcept {
   for (size_t i = 0; i < n; i += kLanes) {
     const __m256 g = load_first(gate + i, n - i);
@@ -145,10 +179,46 @@ void silu_row_avx2(const float *gate, const float *up, size_t n, float *y) noexc
   }
 }
 
+void clamped_swish_row_avx2(const ClampedSwishArgs &args) noexcept {
+  const __m256 most = _mm256_set1_ps(args.limit);
+  const __m256 least = _mm256_set1_ps(-args.limit);
+  for (size_t i = 0; i < args.n; i += kLanes) {
+    const size_t n = args.n - i;
+    // Where one is NaN, VMINPS and VMAXPS give the second operand.
+    const __m256 a = _mm256_min_ps(most, load_first(args.gate + i, n));
+    const __m256 b = _mm256_max_ps(least, _mm256_min_ps(most, load_first(args.up + i, n)));
+    const __m256 scaled = _mm256_mul_ps(_mm256_set1_ps(args.alpha), a);
+    const __m256 activated = _mm256_div_ps(a, sigmoid_denominator(scaled));
+    store_first(args.y + i, n, _mm256_mul_ps(activated, _mm256_add_ps(b, _mm256_set1_ps(1.0f))));
+  }
+}
+
 void sigmoid_row_avx2(const float *x, size_t n, float *y) noexcept {
   for (size_t i = 0; i < n; i += kLanes) {
     const __m256 denominator = sigmoid_denominator(load_first(x + i, n - i));
     store_first(y + i, n - i, _mm256_div_ps(_mm256_set1_ps(1.0f), denominator));
+  }
+}
+
+void softmax_row_avx2(const float *x, size_t n, float *y) noexcept {
+  const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
+  __m256 most = lowest;
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __m256 lanes = _mm256_castsi256_ps(first_lanes(n - i));
+    const __m256 value = _mm256_blendv_ps(lowest, load_first(x + i, n - i), lanes);
+    most = _mm256_max_ps(value, most);  // a NaN is passed over
+  }
+  most = _mm256_set1_ps(max_lane(most));
+  __m256 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+  for (size_t i = 0, half = 0; i < n; i += kLanes, half ^= 1) {
+    const __m256 p = exp_lanes(_mm256_sub_ps(load_first(x + i, n - i), most));
+    const __m256 lanes = _mm256_castsi256_ps(first_lanes(n - i));
+    sums[half] = _mm256_add_ps(sums[half], _mm256_and_ps(lanes, p));
+    store_first(y + i, n - i, p);
+  }
+  const __m256 sum = _mm256_set1_ps(sum_lanes(sums[0], sums[1]));
+  for (size_t i = 0; i < n; i += kLanes) {
+    store_first(y + i, n - i, _mm256_div_ps(load_first(y + i, n - i), sum));
   }
 }
 
@@ -167,7 +237,12 @@ void combine_row_avx2(const CombineRowArgs &args) noexcept {
       const __m256 out = load_first(args.out + k * args.out_stride + i, n);
       acc = _mm256_fmadd_ps(_mm256_set1_ps(args.weights[k]), out, acc);
     }
-    if (args.shared != nullptr) acc = _mm256_add_ps(acc, load_first(args.shared + i, n));
+    if (args.shared != nullptr) {
+      const __m256 shared = load_first(args.shared + i, n);
+      acc = args.shared_weight != nullptr
+                ? _mm256_fmadd_ps(_mm256_set1_ps(*args.shared_weight), shared, acc)
+                : _mm256_add_ps(acc, shared);
+    }
     store_first(args.x + i, n, _mm256_add_ps(load_first(args.x + i, n), acc));
   }
 }

@@ -113,6 +113,32 @@ void layer_norm_row_avx512(const float *x, const float *weight, const float *bia
   }
 }
 
+void bf16_row_avx512(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 value = _mm512_maskz_loadu_ps(lanes, x + i);
+    const __m512i bits = _mm512_castps_si512(value);
+    const __m512i kept = _mm512_srli_epi32(bits, 16);
+    // Half of the last kept bit, less one if that bit is even; a NaN is cut and made quiet.
+    const __m512i odd = _mm512_and_si512(kept, _mm512_set1_epi32(1));
+    const __m512i half = _mm512_add_epi32(_mm512_set1_epi32(0x7FFF), odd);
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
+    const __m512i quiet = _mm512_or_si512(kept, _mm512_set1_epi32(0x40));
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+    const __m512i result = _mm512_mask_mov_epi32(rounded, is_nan, quiet);
+    _mm256_mask_storeu_epi16(y + i, lanes, _mm512_cvtepi32_epi16(result));
+  }
+}
+
+void f16_row_avx512(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 value = _mm512_maskz_loadu_ps(lanes, x + i);
+    const __m256i halves = _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_mask_storeu_epi16(y + i, lanes, halves);
+  }
+}
+
 void silu_row_avx512(const float *gate, const float *up, size_t n, float *y) noexcept {
   for (size_t i = 0; i < n; i += kLanes) {
     const __mmask16 lanes = first_lanes(n - i);
@@ -123,11 +149,50 @@ void silu_row_avx512(const float *gate, const float *up, size_t n, float *y) noe
   }
 }
 
+void clamped_swish_row_avx512(const ClampedSwishArgs &args) noexcept {
+  const __m512 most = _mm512_set1_ps(args.limit);
+  const __m512 least = _mm512_set1_ps(-args.limit);
+  for (size_t i = 0; i < args.n; i += kLanes) {
+    const __mmask16 lanes = first_lanes(args.n - i);
+    // Where one is NaN, VMINPS and VMAXPS give the second operand.
+    const __m512 a = _mm512_min_ps(most, _mm512_maskz_loadu_ps(lanes, args.gate + i));
+    const __m512 up = _mm512_min_ps(most, _mm512_maskz_loadu_ps(lanes, args.up + i));
+    const __m512 b = _mm512_max_ps(least, up);
+    const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(args.alpha), a);
+    const __m512 activated = _mm512_div_ps(a, sigmoid_denominator(scaled));
+    const __m512 more = _mm512_add_ps(b, _mm512_set1_ps(1.0f));
+    _mm512_mask_storeu_ps(args.y + i, lanes, _mm512_mul_ps(activated, more));
+  }
+}
+
 void sigmoid_row_avx512(const float *x, size_t n, float *y) noexcept {
   for (size_t i = 0; i < n; i += kLanes) {
     const __mmask16 lanes = first_lanes(n - i);
     const __m512 denominator = sigmoid_denominator(_mm512_maskz_loadu_ps(lanes, x + i));
     _mm512_mask_storeu_ps(y + i, lanes, _mm512_div_ps(_mm512_set1_ps(1.0f), denominator));
+  }
+}
+
+void softmax_row_avx512(const float *x, size_t n, float *y) noexcept {
+  __m512 lane_most = _mm512_set1_ps(-__builtin_inff());
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 value = _mm512_maskz_loadu_ps(lanes, x + i);
+    lane_most = _mm512_mask_max_ps(lane_most, lanes, value, lane_most);  // a NaN is passed over
+  }
+  const __m512 most = _mm512_set1_ps(_mm512_reduce_max_ps(lane_most));
+  __m512 sums = _mm512_setzero_ps();
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 p = exp_lanes(_mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, x + i), most));
+    sums = _mm512_mask_add_ps(sums, lanes, sums, p);
+    _mm512_mask_storeu_ps(y + i, lanes, p);
+  }
+  const __m512 sum = _mm512_set1_ps(sum_lanes(sums));
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 p = _mm512_maskz_loadu_ps(lanes, y + i);
+    _mm512_mask_storeu_ps(y + i, lanes, _mm512_div_ps(p, sum));
   }
 }
 
@@ -149,7 +214,10 @@ void combine_row_avx512(const CombineRowArgs &args) noexcept {
       acc = _mm512_fmadd_ps(_mm512_set1_ps(args.weights[k]), out, acc);
     }
     if (args.shared != nullptr) {
-      acc = _mm512_add_ps(acc, _mm512_maskz_loadu_ps(lanes, args.shared + i));
+      const __m512 shared = _mm512_maskz_loadu_ps(lanes, args.shared + i);
+      acc = args.shared_weight != nullptr
+                ? _mm512_fmadd_ps(_mm512_set1_ps(*args.shared_weight), shared, acc)
+                : _mm512_add_ps(acc, shared);
     }
     const __m512 x = _mm512_maskz_loadu_ps(lanes, args.x + i);
     _mm512_mask_storeu_ps(args.x + i, lanes, _mm512_add_ps(x, acc));

@@ -10,6 +10,7 @@
 
 #include "cpu/float_math_ref.h"
 #include "cpu/kernels.h"
+#include "lib/base/number_formats.h"
 
 namespace colibri::cpu {
 namespace {
@@ -67,12 +68,41 @@ void layer_norm_row_ref(const float *x, const float *weight, const float *bias, 
   for (size_t i = 0; i < n; ++i) y[i] = fmaf(weight[i], (x[i] - mean) * r, bias[i]);
 }
 
+void bf16_row_ref(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; ++i) y[i] = float_to_bf16(x[i]);
+}
+
+void f16_row_ref(const float *x, size_t n, uint16_t *y) noexcept {
+  for (size_t i = 0; i < n; ++i) y[i] = float_to_f16(x[i]);
+}
+
 void silu_row_ref(const float *gate, const float *up, size_t n, float *y) noexcept {
   for (size_t i = 0; i < n; ++i) y[i] = (gate[i] / (1.0f + exp_ref(-gate[i]))) * up[i];
 }
 
+void clamped_swish_row_ref(const ClampedSwishArgs &args) noexcept {
+  for (size_t i = 0; i < args.n; ++i) {
+    const float a = args.gate[i] > args.limit ? args.limit : args.gate[i];
+    const float up = args.up[i];
+    const float b = up > args.limit ? args.limit : up < -args.limit ? -args.limit : up;
+    args.y[i] = (a / (1.0f + exp_ref(-(args.alpha * a)))) * (b + 1.0f);
+  }
+}
+
 void sigmoid_row_ref(const float *x, size_t n, float *y) noexcept {
   for (size_t i = 0; i < n; ++i) y[i] = 1.0f / (1.0f + exp_ref(-x[i]));
+}
+
+void softmax_row_ref(const float *x, size_t n, float *y) noexcept {
+  float most = -INFINITY;
+  for (size_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
+  float lanes[kLanes] = {};
+  for (size_t i = 0; i < n; ++i) {
+    y[i] = exp_ref(x[i] - most);
+    lanes[i % kLanes] += y[i];
+  }
+  const float sum = sum_lanes_ref(lanes);
+  for (size_t i = 0; i < n; ++i) y[i] /= sum;
 }
 
 void add_row_ref(float *x, const float *y, size_t n) noexcept {
@@ -85,7 +115,10 @@ void combine_row_ref(const CombineRowArgs &args) noexcept {
     for (size_t k = 0; k < args.top_k; ++k) {
       acc = fmaf(args.weights[k], args.out[k * args.out_stride + i], acc);
     }
-    if (args.shared != nullptr) acc += args.shared[i];
+    if (args.shared != nullptr) {
+      acc = args.shared_weight != nullptr ? fmaf(*args.shared_weight, args.shared[i], acc)
+                                          : acc + args.shared[i];
+    }
     args.x[i] += acc;
   }
 }

@@ -18,7 +18,8 @@ namespace colibri {
 struct ScratchShape {
   uint32_t max_rows = 0;      // R
   uint32_t n_heads = 0;       // H
-  uint32_t key_width = 0;     // of attention
+  uint32_t key_width = 0;     // of attention, the widest of all layers
+  uint32_t value_width = 0;   // the same
   uint32_t expert_width = 0;  // F
   uint32_t n_experts_per_token = 0;
   uint32_t n_experts = 0;  // E
@@ -49,6 +50,8 @@ class Backend {
   // All tasks as one parallel region; they may share inputs but not outputs.
   virtual void linear(std::span<const LinearTask> tasks, Scratch &scratch) noexcept = 0;
   virtual void rope(const RopeArgs &args) noexcept = 0;
+  // Rounds and copies rows into slots.
+  virtual void store(const StoreArgs &args) noexcept = 0;
   virtual void attention(const AttentionArgs &args, Scratch &scratch) noexcept = 0;
   virtual void index_scores(const IndexScoresArgs &args, Scratch &scratch) noexcept = 0;
   virtual void select(const SelectArgs &args, Scratch &scratch) noexcept = 0;

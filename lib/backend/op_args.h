@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/base/layer_math.h"
 #include "lib/base/weight_layout.h"
 
 namespace colibri {
@@ -47,13 +48,16 @@ struct ActivationRows {
 //   float activations    one chain acc = fma(w, x, acc) from 0, d ascending; w is the dequantised
 //                        weight: float(q) * scale rounded to float32
 //   integer activations  one chain acc = fma(float(dot), weight_scale * activation_scale, acc)
-//                        from 0, groups ascending; dot is the exact integer sum of the group
+//                        from 0, groups ascending; dot is the exact integer sum of the group.
+//                        MXFP4: of doubled weights, with half the weight scale
+// A bias is added to the finished chain, one rounded sum.
 struct LinearTask {
   PackedMatrix matrix;
   ActivationRows input;
   float *y = nullptr;  // [n_rows][y_stride]
   size_t y_stride = 0;
-  bool uses_integers = false;  // only if matrix.layout.is_integer()
+  bool uses_integers = false;   // only if matrix.layout.is_integer()
+  const float *bias = nullptr;  // [columns]; nullptr: none
 };
 
 struct QuantiseArgs {
@@ -92,27 +96,56 @@ struct RopeArgs {
   const float *sines = nullptr;
 };
 
-// Attention of one batch row over the KV of its slot.
-struct AttentionRow {
-  const float *keys = nullptr;         // [T][key_stride]
-  const float *values = nullptr;       // [T][value_stride]
-  const int32_t *positions = nullptr;  // n_keys ascending positions; nullptr: 0 .. n_keys - 1
-  uint32_t n_keys = 0;                 // >= 1
+// Copies rows to where slots keep them, in the format of the slot. Rows are n_heads pieces of
+// `width` elements side by side; piece h of row r goes to destinations[r] + h * head_stride.
+struct StoreArgs {
+  const float *x = nullptr;  // [R][x_stride]
+  size_t x_stride = 0;
+  uint32_t n_rows = 0;
+  uint32_t n_heads = 1;
+  uint32_t width = 0;
+  KvType type = KvType::kF32;           // rounded to nearest even; beyond the largest F16: infinity
+  std::span<void *const> destinations;  // [R], of head 0
+  size_t head_stride = 0;               // elements
 };
 
-// out[r][h] = sum_s softmax_s(scale * q[r][h] . k[s]) v[s]; one key/value head for all query heads.
+// What one batch row attends to in the KV of its slot.
+struct AttentionRow {
+  const void *keys = nullptr;  // of head 0: place 0
+  const void *values = nullptr;
+  // n_keys ascending positions; nullptr: first_key .. first_key + n_keys - 1.
+  const int32_t *positions = nullptr;
+  uint32_t first_key = 0;  // 0 with positions
+  uint32_t n_keys = 0;     // >= 1
+};
+
+// out[r][h] = sum_s w_s v[s], w_s = exp(z_s - M) / (sum_s exp(z_s - M) + exp(sink_h - M)),
+// z_s = scale * q[r][h] . k[s], M the largest of all z and the sink. Query head h has key/value
+// head h / (n_heads / n_kv_heads). The order of all sums is fixed by the list of a row's keys alone
+// (cpu/kernels.h), never by other rows, tasks or threads. Consecutive rows with the same keys and
+// values and no positions are computed together; that is a matter of speed. Places between the
+// least and the largest position of such rows may be read, whoever's they are, and have no part in
+// the result of a row that does not see them.
 struct AttentionArgs {
   std::span<const AttentionRow> rows;
   const float *queries = nullptr;  // [R][query_row_stride], heads at query_head_stride
   size_t query_row_stride = 0;
   size_t query_head_stride = 0;
-  size_t key_stride = 0;
+  KvType kv_type = KvType::kF32;
+  size_t key_stride = 0;  // from place to place of one head, in elements of kv_type
   size_t value_stride = 0;
-  uint32_t n_heads = 0;
+  size_t key_head_stride = 0;  // from key/value head to head; 0 if there is one
+  size_t value_head_stride = 0;
+  // Places of a layer whose KV is a ring: position p stands in place p % ring. Any number that keeps
+  // the positions of all rows of a slot apart. 0: position p stands in place p.
+  uint32_t ring = 0;
+  uint32_t n_heads = 0;     // H
+  uint32_t n_kv_heads = 1;  // divides n_heads
   uint32_t key_width = 0;
   uint32_t value_width = 0;
   float scale = 0;
-  float *out = nullptr;  // [R][out_row_stride], heads at out_head_stride
+  const float *sinks = nullptr;  // [H]; nullptr: none
+  float *out = nullptr;          // [R][out_row_stride], heads at out_head_stride
   size_t out_row_stride = 0;
   size_t out_head_stride = 0;
 };
@@ -146,14 +179,20 @@ struct SelectArgs {
   int32_t *positions = nullptr;  // [R][top_k]
 };
 
-// Router with sigmoid scores and selection bias. The score of an expert is the sigmoid of its logit
-// plus its bias. If n_groups > 1, the experts form n_groups equal runs by id; only the n_top_groups
-// with the largest sum of their two best scores stay eligible (ties: lower group wins). The top_k
-// best scores are chosen; a NaN loses against every number. The weight of a chosen expert is its
-// sigmoid without the bias, normalised and scaled as the members say.
+// Chooses experts. By kind (layer_math.h) a row has scores, by which experts are chosen, and
+// weights. If n_groups > 1, the experts form n_groups equal runs by id; only the n_top_groups with
+// the largest sum of their two best scores stay eligible, all others have the score -infinity
+// (ties: lower group wins). The top_k best scores are chosen (ties: lower id wins); a NaN loses
+// against every number. Weights are then normalised and scaled as the members say. A bias of the
+// logits is that of the router's product (LinearTask::bias).
+//   kSigmoid          score sigmoid(l) + bias[e], weight sigmoid(l)
+//   kSoftmax          score and weight exp(l - m) / s; m the largest logit, s the 16-lane tree sum
+//   kSoftmaxOfChosen  score l, weight exp(l - m) / s over the chosen, s summed in ascending id;
+//                     `normalises` is not looked at
 struct RouteArgs {
+  RouterKind kind = RouterKind::kSigmoid;
   const float *logits = nullptr;  // [R][E]
-  const float *bias = nullptr;    // [E]
+  const float *bias = nullptr;    // [E]; nullptr: none. kSigmoid only
   uint32_t n_rows = 0;
   uint32_t n_experts = 0;
   uint32_t top_k = 0;
@@ -161,12 +200,14 @@ struct RouteArgs {
   uint32_t n_top_groups = 1;
   bool normalises = true;      // divide by (sum + 1e-20), the sum in ascending expert id
   float scale = 1.0f;          // multiplied last
-  int32_t *experts = nullptr;  // [R][K] ascending ids; ties in score: lower id wins
+  int32_t *experts = nullptr;  // [R][K] ascending ids
   float *weights = nullptr;    // [R][K]
 };
 
 struct ExpertView {
   PackedMatrix gate, up, down;
+  // [F], [F], [D]; nullptr: none. All three or none.
+  const float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
 };
 
 // One expert and the batch rows that chose it.
@@ -177,7 +218,8 @@ struct ExpertTask {
   uint32_t n_rows = 0;
 };
 
-// For each task and row: out[outputs[i]] = down( silu(gate x) * (up x) ), the intermediate
+// For each task and row: out[outputs[i]] = down( act(gate x + gate_bias, up x + up_bias) ) +
+// down_bias, each bias one rounded sum behind the chain of the product; the intermediate is
 // quantised again if the product is an integer one, with the group of the down matrix. Weights are
 // read once for all rows of a task. All experts of a call have the same shapes; their formats and
 // the groups of their down matrices may differ.
@@ -186,12 +228,14 @@ struct ExpertsArgs {
   // R rows of width D; if uses_integers, quantised with the group of every integer gate and up.
   ActivationRows input;
   bool uses_integers = false;
+  Activation activation;
   float *out = nullptr;  // [R * K][D]
   size_t out_stride = 0;
 };
 
 // x[r] += (sum over ranks ascending of weights[r][k] * expert_out[r*K + k]) + shared[r]. The sum is
-// a chain of fma from 0; shared (may be nullptr) is added to it, then the result to x.
+// a chain of fma from 0; shared (may be nullptr) is added to it, then the result to x. With
+// shared_logits the shared part enters as fma(sigmoid(shared_logits[r]), shared[r], sum).
 struct CombineArgs {
   float *x = nullptr;
   size_t x_stride = 0;
@@ -199,6 +243,7 @@ struct CombineArgs {
   const float *weights = nullptr;     // [R][K]
   const float *shared = nullptr;      // [R][shared_stride]
   size_t shared_stride = 0;
+  const float *shared_logits = nullptr;  // [R]; nullptr: the shared part has the weight 1
   uint32_t n_rows = 0;
   uint32_t top_k = 0;
   uint32_t width = 0;

@@ -82,4 +82,16 @@ float fp8_e4m3_to_float(uint8_t bits) noexcept {
   return scale_to_float(sign, fraction, -9);
 }
 
+float fp4_e2m1_to_float(uint8_t code) noexcept {
+  constexpr float kMagnitudes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  const float magnitude = kMagnitudes[code & 7];
+  return (code & 8) != 0 ? -magnitude : magnitude;
+}
+
+// 2^-127 is half the least normal number; the same bit makes a quiet NaN of infinity.
+float e8m0_to_float(uint8_t bits) noexcept {
+  const uint32_t exponent = static_cast<uint32_t>(bits) << 23;
+  return std::bit_cast<float>(bits == 0 || bits == 0xFF ? exponent | 0x400000 : exponent);
+}
+
 }  // namespace colibri

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes of the packed form and the packing of row-major weights into it. Packing INT4 is on the way
+// Sizes of the packed form and the packing of stored weights into it. Packing INT4 is on the way
 // of every expert that comes from disk, so whole lines are made with 32-bit words; everything else
 // is plain.
 
@@ -20,6 +20,7 @@ constexpr size_t kInt8LineDepths = 4;
 constexpr size_t kInt4LineDepths = 8;
 constexpr uint8_t kInt8Zero = 128;
 constexpr uint8_t kInt4Zero = 8;
+constexpr uint8_t kMxFp4Zero = 0;
 
 size_t plain_element_bytes(WeightFormat format) {
   switch (format) {
@@ -35,22 +36,31 @@ size_t plain_element_bytes(WeightFormat format) {
 
 // Bytes of one checkpoint row.
 size_t source_row_bytes(const WeightLayout &layout) {
-  if (layout.format == WeightFormat::kInt4) return divide_up(layout.depth, 2);
+  if (layout.format == WeightFormat::kInt4 || layout.format == WeightFormat::kMxFp4) {
+    return divide_up(layout.depth, 2);
+  }
   return layout.depth * plain_element_bytes(layout.format);
 }
 
 struct PanelSource {
   const uint8_t *rows[kPanelColumns];  // the last n_columns .. 15 are not valid
   size_t n_columns;
+  size_t depth_bytes;  // from depth to depth of a row; plain formats only
 };
 
-PanelSource panel_source(const WeightLayout &layout, const RowMajorMatrix &source, size_t panel) {
+size_t tensor_row(const PackingSource &source, size_t column) {
+  return source.first_row + column * source.row_step;
+}
+
+PanelSource panel_source(const WeightLayout &layout, const PackingSource &source, size_t panel) {
   const size_t first = panel * kPanelColumns;
-  const size_t row_bytes = source_row_bytes(layout);
+  const size_t element_bytes = plain_element_bytes(layout.format);
+  const size_t row_bytes = source.is_transposed ? element_bytes : source_row_bytes(layout);
   PanelSource result = {};
   result.n_columns = std::min(kPanelColumns, layout.columns - first);
+  result.depth_bytes = source.is_transposed ? source.n_tensor_rows * element_bytes : element_bytes;
   for (size_t c = 0; c < result.n_columns; ++c) {
-    result.rows[c] = source.values + (source.first_row + first + c) * row_bytes;
+    result.rows[c] = source.values + tensor_row(source, first + c) * row_bytes;
   }
   return result;
 }
@@ -60,7 +70,8 @@ void pack_plain_panel(const PanelSource &source, size_t depth, uint8_t *panel) {
   if (source.n_columns < kPanelColumns) std::memset(panel, 0, depth * kPanelColumns * kBytes);
   for (size_t d = 0; d < depth; ++d) {
     for (size_t c = 0; c < source.n_columns; ++c) {
-      std::memcpy(panel + (d * kPanelColumns + c) * kBytes, source.rows[c] + d * kBytes, kBytes);
+      std::memcpy(panel + (d * kPanelColumns + c) * kBytes, source.rows[c] + d * source.depth_bytes,
+                  kBytes);
     }
   }
 }
@@ -93,11 +104,12 @@ uint8_t nibble_at(const uint8_t *row, size_t index) {
 }
 
 // The last line of a depth that is not a multiple of 8.
-void pack_int4_tail(const PanelSource &source, size_t first, size_t n, uint8_t *line) {
+void pack_nibble_tail(const PanelSource &source, size_t first, size_t n, uint8_t zero,
+                      uint8_t *line) {
   for (size_t c = 0; c < source.n_columns; ++c) {
     uint8_t nibbles[kInt4LineDepths];
     for (size_t j = 0; j < kInt4LineDepths; ++j) {
-      nibbles[j] = j < n ? nibble_at(source.rows[c], first + j) : kInt4Zero;
+      nibbles[j] = j < n ? nibble_at(source.rows[c], first + j) : zero;
     }
     for (size_t j = 0; j < 4; ++j) {
       line[4 * c + j] = static_cast<uint8_t>(nibbles[j] | (nibbles[4 + j] << 4));
@@ -105,11 +117,12 @@ void pack_int4_tail(const PanelSource &source, size_t first, size_t n, uint8_t *
   }
 }
 
-void pack_int4_panel(const PanelSource &source, size_t depth, uint8_t *panel) {
+// INT4 and MXFP4; `zero` is the nibble of a weight of 0.
+void pack_nibble_panel(const PanelSource &source, size_t depth, uint8_t zero, uint8_t *panel) {
   const size_t n_whole = depth / kInt4LineDepths;
   const size_t n_tail = depth % kInt4LineDepths;
   const size_t n_lines = n_whole + (n_tail != 0 ? 1 : 0);
-  if (source.n_columns < kPanelColumns) std::memset(panel, 0x88, n_lines * kLineBytes);
+  if (source.n_columns < kPanelColumns) std::memset(panel, zero * 0x11, n_lines * kLineBytes);
   for (size_t line = 0; line < n_whole; ++line) {
     for (size_t c = 0; c < source.n_columns; ++c) {
       const uint8_t *from = source.rows[c] + 4 * line;
@@ -124,7 +137,7 @@ void pack_int4_panel(const PanelSource &source, size_t depth, uint8_t *panel) {
     }
   }
   if (n_tail != 0) {
-    pack_int4_tail(source, n_whole * kInt4LineDepths, n_tail, panel + n_whole * kLineBytes);
+    pack_nibble_tail(source, n_whole * kInt4LineDepths, n_tail, zero, panel + n_whole * kLineBytes);
   }
 }
 
@@ -140,7 +153,9 @@ void pack_panel(WeightFormat format, const PanelSource &source, size_t depth, ui
     case WeightFormat::kInt8:
       return pack_int8_panel(source, depth, panel);
     case WeightFormat::kInt4:
-      return pack_int4_panel(source, depth, panel);
+      return pack_nibble_panel(source, depth, kInt4Zero, panel);
+    case WeightFormat::kMxFp4:
+      return pack_nibble_panel(source, depth, kMxFp4Zero, panel);
   }
 }
 
@@ -162,7 +177,24 @@ uint8_t *store_scales(ScaleType type, const float *lanes, uint8_t *destination) 
   return destination + kPanelColumns * scale_type_bytes(type);
 }
 
-void pack_scales(const WeightLayout &layout, const RowMajorMatrix &source, uint8_t *destination) {
+// Exponent bytes of MXFP4.
+void pack_scale_bytes(const WeightLayout &layout, const PackingSource &source,
+                      uint8_t *destination) {
+  const size_t n_groups = layout.scale_groups();
+  for (size_t panel = 0; panel < layout.n_panels(); ++panel) {
+    for (size_t g = 0; g < n_groups; ++g, destination += kPanelColumns) {
+      for (size_t c = 0; c < kPanelColumns; ++c) {
+        const size_t column = panel * kPanelColumns + c;
+        const bool is_padding = column >= layout.columns;
+        const size_t index = tensor_row(source, column) * n_groups + g;
+        destination[c] = is_padding ? uint8_t{0} : source.scale_bytes[index];
+      }
+    }
+  }
+}
+
+void pack_scales(const WeightLayout &layout, const PackingSource &source, uint8_t *destination) {
+  if (layout.format == WeightFormat::kMxFp4) return pack_scale_bytes(layout, source, destination);
   const size_t n_groups = layout.scale_groups();
   for (size_t panel = 0; panel < layout.n_panels(); ++panel) {
     for (size_t g = 0; g < n_groups; ++g) {
@@ -170,7 +202,7 @@ void pack_scales(const WeightLayout &layout, const RowMajorMatrix &source, uint8
       for (size_t c = 0; c < kPanelColumns; ++c) {
         const size_t column = panel * kPanelColumns + c;
         if (column >= layout.columns) break;
-        const size_t index = source_scale_index(layout, source.first_row + column, g);
+        const size_t index = source_scale_index(layout, tensor_row(source, column), g);
         std::memcpy(&lanes[c], reinterpret_cast<const uint8_t *>(source.scales) + 4 * index, 4);
       }
       destination = store_scales(layout.scale_type, lanes, destination);
@@ -190,6 +222,11 @@ size_t byte_in_line(size_t d, size_t line_depths, size_t lane) {
   return d / line_depths * kLineBytes + 4 * lane + d % 4;
 }
 
+uint8_t load_nibble(const uint8_t *panel, size_t d, size_t lane) {
+  const uint8_t byte = panel[byte_in_line(d, kInt4LineDepths, lane)];
+  return static_cast<uint8_t>(d % kInt4LineDepths < 4 ? byte & 15 : byte >> 4);
+}
+
 // Weight of one lane at depth d, before its scale.
 float decode(WeightFormat format, const uint8_t *panel, size_t d, size_t lane) {
   const size_t element = d * kPanelColumns + lane;
@@ -204,10 +241,10 @@ float decode(WeightFormat format, const uint8_t *panel, size_t d, size_t lane) {
       return fp8_e4m3_to_float(panel[element]);
     case WeightFormat::kInt8:
       return static_cast<float>(panel[byte_in_line(d, kInt8LineDepths, lane)] - kInt8Zero);
-    case WeightFormat::kInt4: {
-      const int byte = panel[byte_in_line(d, kInt4LineDepths, lane)];
-      return static_cast<float>((d % kInt4LineDepths < 4 ? byte & 15 : byte >> 4) - kInt4Zero);
-    }
+    case WeightFormat::kInt4:
+      return static_cast<float>(load_nibble(panel, d, lane) - kInt4Zero);
+    case WeightFormat::kMxFp4:
+      return fp4_e2m1_to_float(load_nibble(panel, d, lane));
   }
   return 0.0f;
 }
@@ -228,11 +265,14 @@ const char *weight_format_name(WeightFormat format) noexcept {
       return "int8";
     case WeightFormat::kInt4:
       return "int4";
+    case WeightFormat::kMxFp4:
+      return "mxfp4";
   }
   return "unknown";
 }
 
 const char *scale_type_name(ScaleType type) noexcept {
+  if (type == ScaleType::kE8M0) return "e8m0";
   return type == ScaleType::kBF16 ? "bf16" : "f32";
 }
 
@@ -250,6 +290,7 @@ size_t WeightLayout::panel_bytes() const noexcept {
     case WeightFormat::kInt8:
       return divide_up(depth, kInt8LineDepths) * kLineBytes;
     case WeightFormat::kInt4:
+    case WeightFormat::kMxFp4:
       return divide_up(depth, kInt4LineDepths) * kLineBytes;
     default:
       return depth * kPanelColumns * plain_element_bytes(format);
@@ -273,7 +314,7 @@ size_t WeightLayout::total_bytes() const noexcept {
   return scale_offset() + divide_up(n_panels() * scale_panel_bytes(), kLineBytes) * kLineBytes;
 }
 
-void pack_matrix(const WeightLayout &layout, const RowMajorMatrix &source,
+void pack_matrix(const WeightLayout &layout, const PackingSource &source,
                  uint8_t *destination) noexcept {
   const size_t panel_bytes = layout.panel_bytes();
   for (size_t panel = 0; panel < layout.n_panels(); ++panel) {
@@ -300,10 +341,15 @@ float unpack_weight(const PackedMatrix &matrix, size_t column, size_t depth) noe
   const size_t group = layout.has_row_scale ? 0 : depth / layout.group;
   const uint8_t *scales = matrix.scales() + panel * layout.scale_panel_bytes();
   const size_t index = group * kPanelColumns + lane;
-  const float scale = layout.scale_type == ScaleType::kBF16
-                          ? bf16_to_float(load<uint16_t>(scales, index))
-                          : load<float>(scales, index);
-  return code * scale;
+  switch (layout.scale_type) {
+    case ScaleType::kF32:
+      return code * load<float>(scales, index);
+    case ScaleType::kBF16:
+      return code * bf16_to_float(load<uint16_t>(scales, index));
+    case ScaleType::kE8M0:
+      return code * e8m0_to_float(scales[index]);
+  }
+  return code;
 }
 
 }  // namespace colibri

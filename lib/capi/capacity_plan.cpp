@@ -21,8 +21,10 @@ namespace {
 // file while it is parsed, 4.2 times kept) and with a snapshot of 37,000 tensors (870 bytes each).
 // tests/capi/peak_memory.cpp fails if a plan is too low.
 constexpr uint64_t kTokenizerFactor = 9;
-constexpr uint64_t kBytesPerTensor = 1024;      // names, spans and hash entries
-constexpr uint64_t kBytesPerExpert = 256;       // cache entry, policy entry, slot record
+constexpr uint64_t kBytesPerTensor = 1024;  // names, spans and hash entries
+// Cache entry, policy entry, slot record; and where its matrices lie, which for tensors that hold
+// all experts of a layer no tensor of their own pays for.
+constexpr uint64_t kBytesPerExpert = 256 + sizeof(ExpertSource);
 constexpr uint64_t kBytesPerThread = 64 << 10;  // touched stack
 constexpr uint64_t kBytesPerRow = 512;          // status, slot and place of a row of a batch
 constexpr uint64_t kBytesPerLogit = 16;         // sampler, per scheduler
@@ -74,7 +76,7 @@ class Pricing {
 
   MemoryPlan price(uint32_t context_tokens) const {
     PlanInputs inputs = fixed_;
-    const KvLayout layout(snapshot_.config(), context_tokens);
+    const KvLayout layout(snapshot_.config(), {context_tokens, options_.max_rows});
     inputs.kv_bytes = saturating_multiply(layout.slot_bytes(), options_.n_slots);
     inputs.workspace_bytes =
         saturating_multiply(Model::workspace_bytes(snapshot_, backend_, options_.max_rows,
@@ -122,7 +124,7 @@ CapacityPlan make_capacity_plan(const Snapshot &snapshot, const Backend &backend
   const Pricing pricing(snapshot, backend, options, budget, tokenizer_bytes);
   CapacityPlan plan;
   plan.memory = pricing.price(options.context_tokens);
-  plan.kv_bytes_per_token = KvLayout(snapshot.config(), 1).bytes_per_position();
+  plan.kv_bytes_per_token = KvLayout(snapshot.config(), {1, options.max_rows}).bytes_per_position();
   plan.largest_context_tokens = pricing.find_largest_context();
   return plan;
 }

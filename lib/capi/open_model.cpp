@@ -6,13 +6,9 @@
 #include "lib/capi/open_model.h"
 
 #include <algorithm>
-#include <bit>
 #include <cinttypes>
-#include <cstring>
 #include <optional>
 #include <string_view>
-
-#include "lib/snapshot/hash.h"
 
 namespace colibri {
 namespace {
@@ -32,35 +28,6 @@ std::vector<int32_t> collect_stop_ids(const Snapshot &snapshot, const Tokenizer 
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
-}
-
-// Over every number of the configuration: an edited config.json gives KV entries another meaning
-// even where their form stays.
-uint64_t hash_config(const ModelConfig &config) noexcept {
-  uint64_t hash = hash_bytes(config.model_type, 0);
-  const auto add = [&hash](uint64_t number) {
-    char bytes[sizeof(number)];
-    std::memcpy(bytes, &number, sizeof(number));
-    hash = hash_bytes(std::string_view(bytes, sizeof(bytes)), hash);
-  };
-  for (const uint32_t number :
-       {config.vocabulary_size, config.width, config.n_layers, config.n_heads, config.query_latent,
-        config.kv_latent, config.nope_width, config.rope_width, config.value_width,
-        config.index_heads, config.index_width, config.index_top_k, config.dense_width,
-        config.expert_width, config.n_experts, config.n_experts_per_token, config.n_shared_experts,
-        config.n_groups, config.n_top_groups}) {
-    add(number);
-  }
-  for (const float number : {config.rms_norm_eps, config.rope_theta, config.routed_scale}) {
-    add(std::bit_cast<uint32_t>(number));
-  }
-  for (const bool flag : {config.ties_embedding, config.has_interleaved_rope,
-                          config.has_interleaved_index_rope, config.normalises_top_k}) {
-    add(flag ? 1 : 0);
-  }
-  for (const IndexerKind kind : config.indexer_kinds) add(static_cast<uint64_t>(kind));
-  for (const FeedForwardKind kind : config.feed_forward_kinds) add(static_cast<uint64_t>(kind));
-  return hash;
 }
 
 }  // namespace
@@ -103,7 +70,7 @@ void OpenModel::load(const OpenOptions &options) {
            options.progress(options.progress_user, done_bytes, total_bytes) == 0;
   };
   model_ = Model::load(snapshot, planned_.backend(), planned_.threads(), cache_.get(),
-                       options.context_tokens, options.model, progress);
+                       {options.context_tokens, options.max_rows}, options.model, progress);
   pool_ = std::make_unique<KvPool>(model_->kv_layout(), options.n_slots);
 }
 
@@ -119,7 +86,7 @@ uint32_t OpenModel::n_token_ids() const noexcept {
 KvFingerprint OpenModel::fingerprint() const noexcept {
   KvFingerprint fingerprint;
   fingerprint.snapshot_identity = planned_.snapshot().index().identity_hash();
-  fingerprint.config_hash = hash_config(config());
+  fingerprint.config_hash = hash_model_config(config());
   fingerprint.latent_norm_eps = model_->latent_norm_eps();
   fingerprint.activation_mode = static_cast<uint32_t>(options().model.activations);
   fingerprint.vocabulary_size = config().vocabulary_size;

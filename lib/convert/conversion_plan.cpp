@@ -20,7 +20,7 @@ namespace {
 
 bool is_integer(const WeightSource &source) {
   return source.format == StoredFormat::kInt8Row || source.format == StoredFormat::kInt4Row ||
-         source.format == StoredFormat::kInt4Grouped;
+         source.format == StoredFormat::kInt4Grouped || source.format == StoredFormat::kMxFp4;
 }
 
 bool is_quantising(TargetFormat target) {
@@ -53,15 +53,15 @@ class Planner {
   };
 
   void plan_layer(uint32_t layer, const LayerSources &sources) {
-    for (const WeightSource *matrix :
-         {&sources.query_a, &sources.query_b, &sources.kv_a, &sources.output, &sources.index_query,
-          &sources.index_key, &sources.dense_gate, &sources.dense_up, &sources.dense_down}) {
-      if (matrix->is_present()) plan_matrix(*matrix, options_.dense);
+    for (const TensorRule &rule : layer_rules()) {
+      if (rule.form != TensorForm::kMatrix || !rule.applies(source_.config(), layer)) continue;
+      if (rule.field == &LayerSources::index_weights) continue;  // copied, as below
+      plan_matrix(sources.*rule.field, options_.dense);
     }
-    plan_heads(sources.kv_b);
+    if (sources.kv_b.is_present()) plan_heads(sources.kv_b);
     if (is_integer(sources.index_weights)) ++plan_.n_kept_matrices;  // copied, as in any format
     for (uint32_t e = 0; e < sources.experts.size(); ++e) {
-      plan_expert(expert_name(layer, e), sources.experts[e]);
+      plan_expert(expert_name(*source_.sources().names, layer, e), sources.experts[e]);
     }
   }
 
@@ -92,11 +92,17 @@ class Planner {
 
   void plan_expert(const std::string &name, const ExpertSource &expert) {
     PackedLayout layout{PackedForm::kExpert, 1, {}};
-    const std::vector<WeightSource> matrices = {expert.gate, expert.up, expert.down};
-    for (const WeightSource &matrix : matrices) {
+    std::vector<WeightSource> sources = {expert.gate, expert.up, expert.down};
+    for (const WeightSource &matrix : sources) {
       layout.parts.push_back(choose_layout(matrix, options_.experts));
     }
-    add_packed(name, layout, {ConversionStep::Kind::kExpert, {}, matrices});
+    if (expert.gate_bias.is_present()) {
+      for (const WeightSource &bias : {expert.gate_bias, expert.up_bias, expert.down_bias}) {
+        layout.parts.push_back(vector_layout(bias));
+        sources.push_back(bias);
+      }
+    }
+    add_packed(name, layout, {ConversionStep::Kind::kExpert, {}, std::move(sources)});
   }
 
   // The layout of one packed matrix, which is counted.
@@ -127,19 +133,8 @@ class Planner {
 
   // The stored tensors behind a source are not copied as well.
   void take(const WeightSource &source) {
-    taken_.insert(source.name);
-    if (source.scales.bytes != 0) taken_.insert(scales_name(source));
-  }
-
-  std::string scales_name(const WeightSource &source) const {
-    for (const char *suffix : kScaleSuffixes) {
-      const TensorInfo *info = source_.index().find(source.name + suffix);
-      if (info != nullptr && info->file == source.scales.file &&
-          info->offset == source.scales.offset) {
-        return source.name + suffix;
-      }
-    }
-    throw_error(StatusCode::kInternal, "no name for the scales of %s", source.name.c_str());
+    taken_.insert(values_name(source));
+    if (source.scales.bytes != 0) taken_.insert(scales_name(source_.index(), source));
   }
 
   void copy_rest() {

@@ -22,12 +22,12 @@ struct ConversionStep {
               // where the model uses them)
     kRound,   // one plain matrix to BF16, row-major
     kPack,    // one matrix, packed
-    kExpert,  // gate, up, down, packed
+    kExpert,  // gate, up, down, packed, and their biases if there are any
     kHeads,   // kv_b_proj, halved, transposed and quantised head by head
   };
   Kind kind = Kind::kCopy;
   std::string copied_name;            // kCopy: the stored tensor
-  std::vector<WeightSource> sources;  // the others: one, or gate, up, down
+  std::vector<WeightSource> sources;  // the others: one, or the parts of an expert
 };
 
 struct ConversionPlan {

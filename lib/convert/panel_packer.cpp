@@ -14,7 +14,9 @@ namespace colibri {
 namespace {
 
 size_t code_row_bytes(const WeightLayout &layout) {
-  return layout.format == WeightFormat::kInt4 ? divide_up(layout.depth, 2) : layout.depth;
+  const bool has_nibbles =
+      layout.format == WeightFormat::kInt4 || layout.format == WeightFormat::kMxFp4;
+  return has_nibbles ? divide_up(layout.depth, 2) : layout.depth;
 }
 
 // Four lanes, so that the sums do not wait for each other.
@@ -86,12 +88,16 @@ ErrorSums PanelPacker::quantise(ScaleSearch search, const float *rows, size_t n,
 
 void PanelPacker::pack(const uint8_t *rows, const float *scales, size_t n,
                        const PanelPlace &place) noexcept {
+  PackingSource source;
+  source.values = rows;
+  source.scales = scales;
+  pack(source, n, place);
+}
+
+void PanelPacker::pack(const PackingSource &source, size_t n, const PanelPlace &place) noexcept {
   WeightLayout layout = layout_;
   layout.columns = static_cast<uint32_t>(n);
-  RowMajorMatrix matrix;
-  matrix.values = rows;
-  matrix.scales = scales;
-  pack_matrix(layout, matrix, packed_.data());
+  pack_matrix(layout, source, packed_.data());
   std::memcpy(place.values, packed_.data(), layout.panel_bytes());
   if (!layout.has_scales()) return;
   std::memcpy(place.scales, packed_.data() + layout.scale_offset(), layout.scale_panel_bytes());

@@ -44,7 +44,9 @@ class PanelPacker {
   // n <= kPanelColumns rows of layout.depth finite weights, to INT4 or INT8.
   ErrorSums quantise(ScaleSearch search, const float *rows, size_t n,
                      const PanelPlace &place) noexcept;
-  // n rows as RowMajorMatrix has them, nothing changed; all in one FP8 block.
+  // The first n rows of a source, nothing changed.
+  void pack(const PackingSource &source, size_t n, const PanelPlace &place) noexcept;
+  // The same of rows that follow one another; all in one FP8 block.
   void pack(const uint8_t *rows, const float *scales, size_t n, const PanelPlace &place) noexcept;
 
  private:

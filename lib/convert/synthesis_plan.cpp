@@ -37,7 +37,9 @@ float scale_for(const WeightLayout &layout, double outputs) {
 class Planner {
  public:
   explicit Planner(const ModelConfig &config)
-      : config_(config), added_(kAdded / std::sqrt(2.0 * config.n_layers)) {}
+      : config_(config),
+        names_(find_family(config.model_type)->names.front()),
+        added_(kAdded / std::sqrt(2.0 * config.n_layers)) {}
 
   SynthesisPlan make() {
     add_head();
@@ -83,13 +85,13 @@ class Planner {
 
   void add_layer(uint32_t layer) {
     for (const TensorRule &rule : layer_rules()) {
-      if (applies(rule.part, config_, layer)) add_tensor(layer, rule);
+      if (rule.applies(config_, layer)) add_tensor(layer, rule);
     }
     for (uint32_t expert = 0; expert < config_.n_experts; ++expert) add_expert(layer, expert);
   }
 
   void add_tensor(uint32_t layer, const TensorRule &rule) {
-    const std::string name = layer_prefix(layer) + rule.suffix;
+    const std::string name = tensor_name(names_, layer, rule);
     switch (rule.form) {
       case TensorForm::kVector:
         return add_layer_vector(name, rule);
@@ -105,7 +107,7 @@ class Planner {
 
   void add_layer_vector(const std::string &name, const TensorRule &rule) {
     const uint64_t size = rule.rows(config_);
-    if (rule.field == &LayerSources::router_bias) {
+    if (rule.field == &LayerSources::selection_bias) {
       return add_plain(name, "F32", {size}, {.kind = SynthesisStep::Kind::kBias});
     }
     add_vector(name, size, rule.field == &LayerSources::index_key_norm_bias ? 0.0f : 1.0f);
@@ -142,7 +144,7 @@ class Planner {
     const WeightLayout down =
         integer_layout(WeightFormat::kInt4, config_.width, config_.expert_width);
     const double outputs = added_ / kGatedDeviation / config_.routed_scale;
-    add_codes(expert_name(layer, expert), {PackedForm::kExpert, 1, {gate, gate, down}},
+    add_codes(expert_name(names_, layer, expert), {PackedForm::kExpert, 1, {gate, gate, down}},
               {scale_for(gate, 1.0), scale_for(gate, 1.0), scale_for(down, outputs)});
   }
 
@@ -161,6 +163,7 @@ class Planner {
   }
 
   const ModelConfig &config_;
+  const NameTable &names_;
   double added_;  // by one sub-layer
   SynthesisPlan plan_;
   std::vector<Result> packed_, plain_;

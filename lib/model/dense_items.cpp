@@ -122,8 +122,18 @@ void DenseList::add_layer(const LayerSources &sources, LayerWeights *layer) {
   add_matrix(sources.query_b, &layer->query_b);
   add_matrix(sources.kv_a, &layer->kv_a);
   add_vector(sources.kv_a_norm, &layer->kv_a_norm);
-  add_kv_up(sources, layer);
+  if (config_.attention == AttentionKind::kLatent) add_kv_up(sources, layer);
+  add_matrix(sources.query, &layer->query);
+  add_vector(sources.query_bias, &layer->query_bias);
+  add_matrix(sources.key, &layer->key);
+  add_vector(sources.key_bias, &layer->key_bias);
+  add_matrix(sources.value, &layer->value);
+  add_vector(sources.value_bias, &layer->value_bias);
+  add_vector(sources.query_norm, &layer->query_norm);
+  add_vector(sources.key_norm, &layer->key_norm);
+  add_vector(sources.sinks, &layer->sinks);
   add_matrix(sources.output, &layer->output);
+  add_vector(sources.output_bias, &layer->output_bias);
   add_matrix(sources.index_query, &layer->index_query);
   add_matrix(sources.index_key, &layer->index_key);
   add_matrix(sources.index_weights, &layer->index_weights);
@@ -132,8 +142,10 @@ void DenseList::add_layer(const LayerSources &sources, LayerWeights *layer) {
   add_matrix(sources.dense_gate, &layer->dense_gate);
   add_matrix(sources.dense_up, &layer->dense_up);
   add_matrix(sources.dense_down, &layer->dense_down);
+  add_matrix(sources.shared_gate, &layer->shared_gate);
   add_matrix(sources.router, &layer->router);
   add_vector(sources.router_bias, &layer->router_bias);
+  add_vector(sources.selection_bias, &layer->selection_bias);
 }
 
 void DenseList::bind_kv_up(const DenseItem &item, uint8_t *place) const {

@@ -80,7 +80,7 @@ void pack_key_up(const PackedMatrix &target, const float *rows, uint8_t *transpo
       }
     }
   }
-  RowMajorMatrix stored;
+  PackingSource stored;
   stored.values = transposed;
   pack_matrix(target.layout, stored, const_cast<uint8_t *>(target.values));
 }
@@ -149,7 +149,7 @@ void UnitLoader::load_kv_b(const DenseItem &item) const {
     pack_key_up(item.kv_up->key_up[head], rows, transposed.data());
     if (source.format != StoredFormat::kFp8Block) continue;
     const PackedMatrix &value_up = item.kv_up->value_up[head];
-    RowMajorMatrix stored;
+    PackingSource stored;
     stored.values =
         reinterpret_cast<const uint8_t *>(rows + size_t{config.nope_width} * config.kv_latent);
     pack_matrix(value_up.layout, stored, const_cast<uint8_t *>(value_up.values));

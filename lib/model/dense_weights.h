@@ -24,15 +24,22 @@ namespace colibri {
 struct LayerWeights {
   const float *input_norm = nullptr, *attention_norm = nullptr;
   PackedMatrix query_a, query_b, kv_a, output;
+  PackedMatrix query, key, value;  // grouped; query: also latent attention without a query latent
+  const float *query_bias = nullptr, *key_bias = nullptr, *value_bias = nullptr;
+  const float *output_bias = nullptr;
+  const float *query_norm = nullptr, *key_norm = nullptr;
+  const float *sinks = nullptr;
   const float *query_a_norm = nullptr, *kv_a_norm = nullptr;
   std::vector<PackedMatrix> key_up;    // per head: [kv_latent columns, nope depth]
   std::vector<PackedMatrix> value_up;  // per head: [value columns, kv_latent depth]
   PackedMatrix index_query, index_key, index_weights;
   const float *index_key_norm = nullptr, *index_key_norm_bias = nullptr;
   PackedMatrix dense_gate, dense_up,
-      dense_down;  // dense MLP, or the shared experts; empty if neither
+      dense_down;            // dense MLP, or the shared experts; empty if neither
+  PackedMatrix shared_gate;  // one column
   PackedMatrix router;
-  const float *router_bias = nullptr;
+  const float *router_bias = nullptr;     // added to the logits
+  const float *selection_bias = nullptr;  // decides the choice alone
 };
 
 class DenseWeights {

@@ -49,6 +49,9 @@ void run_layer(const Pass &pass, uint32_t layer, const LayerSpec &spec) {
     case AttentionKind::kLatent:
       run_latent_attention(pass, layer, spec);
       break;
+    case AttentionKind::kGrouped:
+      run_grouped_attention(pass, layer, spec);
+      break;
   }
   norm_hidden(pass, weights.attention_norm);
   switch (spec.feed_forward) {

@@ -12,13 +12,10 @@
 
 namespace colibri {
 
-enum class AttentionKind : uint8_t {
-  kLatent,  // multi-head latent attention (MLA), absorbed form
-};
-
 struct LayerSpec {
   AttentionKind attention = AttentionKind::kLatent;
   IndexerKind indexer = IndexerKind::kNone;
+  uint32_t window = 0;  // keys that a row sees, itself included; 0: all
   FeedForwardKind feed_forward = FeedForwardKind::kDense;
 };
 

@@ -24,7 +24,9 @@ ScratchShape scratch_shape(const ModelConfig &config, uint32_t max_rows) {
   ScratchShape shape;
   shape.max_rows = max_rows;
   shape.n_heads = config.n_heads;
-  shape.key_width = config.kv_latent + config.rope_width;
+  const bool is_latent = config.attention == AttentionKind::kLatent;
+  shape.key_width = is_latent ? config.kv_latent + config.rotary.width : config.head_width;
+  shape.value_width = is_latent ? config.kv_latent : config.head_width;
   shape.expert_width = config.expert_width;
   shape.n_experts_per_token = config.n_experts_per_token;
   shape.n_experts = config.n_experts;
@@ -52,14 +54,15 @@ void check_experts(const ModelSources &sources) {
 }  // namespace
 
 struct Model::Impl {
-  Impl(const Snapshot &snapshot, Backend &backend_in, ExpertCache *cache_in, uint32_t capacity,
+  Impl(const Snapshot &snapshot, Backend &backend_in, ExpertCache *cache_in, const KvShape &kv,
        const ModelOptions &options)
       : config(snapshot.config()),
         backend(backend_in),
         cache(cache_in),
         layers(describe_layers(config)),
-        kv_layout(config, capacity),
-        rotary(config.rope_theta, config.rope_width),
+        kv_layout(config, kv),
+        max_rows(kv.max_rows),
+        rotary(config.rotary),
         uses_integers(options.activations == ActivationMode::kInteger),
         latent_norm_eps(options.latent_norm_eps > 0 ? options.latent_norm_eps
                                                     : config.latent_norm_eps) {}
@@ -69,6 +72,7 @@ struct Model::Impl {
   ExpertCache *cache;
   const std::vector<LayerSpec> layers;
   const KvLayout kv_layout;
+  const uint32_t max_rows;
   const RotaryFrequencies rotary;
   const bool uses_integers;
   const float latent_norm_eps;
@@ -89,11 +93,11 @@ uint64_t Model::workspace_bytes(const Snapshot &snapshot, const Backend &backend
 }
 
 std::unique_ptr<Model> Model::load(const Snapshot &snapshot, Backend &backend, ThreadPool &threads,
-                                   ExpertCache *cache, uint32_t capacity,
+                                   ExpertCache *cache, const KvShape &kv,
                                    const ModelOptions &options,
                                    const std::function<bool(uint64_t, uint64_t)> &progress) {
   check_experts(snapshot.sources());
-  auto impl = std::make_unique<Impl>(snapshot, backend, cache, capacity, options);
+  auto impl = std::make_unique<Impl>(snapshot, backend, cache, kv, options);
   impl->weights.load(snapshot, threads, progress);
   return std::unique_ptr<Model>(new Model(std::move(impl)));
 }
@@ -112,6 +116,7 @@ float Model::latent_norm_eps() const noexcept {
 }
 
 WorkspacePtr Model::make_workspace(uint32_t max_rows, uint32_t max_logits_rows) const {
+  assert(max_rows <= impl_->max_rows);
   const uint32_t capacity = impl_->kv_layout.capacity();
   return WorkspacePtr(new Workspace(
       impl_->config, {max_rows, max_logits_rows, capacity, kSmallestGroup}, impl_->cache,

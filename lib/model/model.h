@@ -33,7 +33,7 @@ struct ModelOptions {
 struct ForwardRow {
   int32_t token = 0;        // in [0, V)
   uint32_t position = 0;    // below the slot's capacity
-  float *slot = nullptr;    // the slot's region, in the model's KvLayout
+  uint8_t *slot = nullptr;  // the slot's region, in the model's KvLayout
   int32_t logits_row = -1;  // row of the workspace's logits, or -1
 };
 
@@ -69,15 +69,16 @@ class Model {
 
   // Loads all dense weights. `progress(done_bytes, total_bytes)` is called from this thread and
   // returns false to stop: Error(kCancelled). Snapshot, backend, threads and cache must outlive the
-  // model. `cache` may be null if the model has no routed experts. Throws Error: kIo, kMemory.
+  // model. `cache` may be null if the model has no routed experts. Workspaces of the model have at
+  // most kv.max_rows rows. Throws Error: kIo, kMemory.
   static std::unique_ptr<Model> load(const Snapshot &snapshot, Backend &backend,
-                                     ThreadPool &threads, ExpertCache *cache, uint32_t capacity,
+                                     ThreadPool &threads, ExpertCache *cache, const KvShape &kv,
                                      const ModelOptions &options,
                                      const std::function<bool(uint64_t, uint64_t)> &progress);
   ~Model();
 
   const ModelConfig &config() const noexcept;
-  const KvLayout &kv_layout() const noexcept;  // of the capacity given at load
+  const KvLayout &kv_layout() const noexcept;  // of the shape given at load
   float latent_norm_eps() const noexcept;
 
   WorkspacePtr make_workspace(uint32_t max_rows, uint32_t max_logits_rows) const;

@@ -18,11 +18,16 @@ namespace {
 void route(const Pass &pass, uint32_t layer, const LayerWeights &weights) {
   const ModelConfig &config = pass.config;
   Workspace &workspace = pass.workspace;
-  const Product router = {&weights.router, workspace.router_logits, config.n_experts, true};
-  run_products(pass, {workspace.normed, config.width, pass.n_rows(), config.width}, {&router, 1});
+  const Product products[] = {
+      {&weights.router, workspace.router_logits, config.n_experts, true, weights.router_bias},
+      {&weights.shared_gate, workspace.shared_logits, 1, true},
+  };
+  run_products(pass, {workspace.normed, config.width, pass.n_rows(), config.width},
+               {products, config.has_shared_gate ? size_t{2} : size_t{1}});
   RouteArgs args;
+  args.kind = config.router;
   args.logits = workspace.router_logits;
-  args.bias = weights.router_bias;
+  args.bias = weights.selection_bias;
   args.n_rows = pass.n_rows();
   args.n_experts = config.n_experts;
   args.top_k = config.n_experts_per_token;
@@ -133,6 +138,7 @@ void compute_experts(const Pass &pass, std::span<const ExpertCache::Visit::Ready
   args.input.depth = config.width;
   args.input.quantised = *quantised;
   args.uses_integers = group > 0;
+  args.activation = config.expert_activation;
   args.out = workspace.expert_out;
   args.out_stride = config.width;
   run_timed(pass, args);
@@ -179,7 +185,7 @@ void run_moe(const Pass &pass, uint32_t layer) noexcept {
   const size_t n_needed = group_rows_by_expert(pass);
   workspace.visit->begin(layer, {workspace.needed_experts, n_needed});
   // The shared experts are computed while the first reads are under way.
-  const bool has_shared = config.n_shared_experts > 0;
+  const bool has_shared = config.shared_width > 0;
   if (has_shared) run_gated_mlp(pass, weights, workspace.shared_out);
   QuantisedRows quantised;
   while (true) {
@@ -196,6 +202,7 @@ void run_moe(const Pass &pass, uint32_t layer) noexcept {
   combine.weights = workspace.route_weights;
   combine.shared = has_shared ? workspace.shared_out : nullptr;
   combine.shared_stride = config.width;
+  combine.shared_logits = config.has_shared_gate ? workspace.shared_logits : nullptr;
   combine.n_rows = pass.n_rows();
   combine.top_k = config.n_experts_per_token;
   combine.width = config.width;

@@ -48,7 +48,8 @@ struct Product {
   const PackedMatrix *matrix = nullptr;
   float *y = nullptr;
   size_t y_stride = 0;
-  bool needs_float = false;  // never with integer activations: routers and indexer weights
+  bool needs_float = false;     // never with integer activations: routers and indexer weights
+  const float *bias = nullptr;  // [columns]
 };
 
 // All products of one input. The input is quantised once for each group size that occurs.
@@ -68,8 +69,27 @@ struct HeadProducts {
 };
 void run_head_products(const Pass &pass, const HeadProducts &products) noexcept;
 
+// What both kinds of attention share (attend.cpp). Rotates the slice of `width` elements at the
+// front of every head: x is the first rotated element.
+void rotate_heads(const Pass &pass, float *x, size_t row_stride, size_t head_stride,
+                  uint32_t n_heads, bool is_interleaved) noexcept;
+// Stores rows [R][x_stride] of the layer's heads as keys (or values) of the rows' positions.
+enum class KvPart : uint8_t { kKeys, kValues };
+void store_rows(const Pass &pass, uint32_t layer, KvPart part, const float *x,
+                size_t x_stride) noexcept;
+// Fills workspace.attention_rows (window, ring, selection), counts bytes, runs the operation.
+struct AttendInputs {
+  const float *queries = nullptr;  // [R][H * key width]
+  float *out = nullptr;            // [R][H * value_width]
+  uint32_t value_width = 0;
+  const float *sinks = nullptr;
+};
+void attend(const Pass &pass, uint32_t layer, const LayerSpec &spec,
+            const AttendInputs &inputs) noexcept;
+
 // Sub-layers, in the order of a layer. Each reads and updates workspace.hidden.
 void run_latent_attention(const Pass &pass, uint32_t layer, const LayerSpec &spec) noexcept;
+void run_grouped_attention(const Pass &pass, uint32_t layer, const LayerSpec &spec) noexcept;
 void run_dense_feed_forward(const Pass &pass, uint32_t layer) noexcept;
 void run_moe(const Pass &pass, uint32_t layer) noexcept;
 

@@ -64,6 +64,7 @@ void run_products(const Pass &pass, const ProductInput &input,
       task.y = product.y;
       task.y_stride = product.y_stride;
       task.uses_integers = needs > 0;
+      task.bias = product.bias;
       pass.workspace.counters.add_dense(task.matrix.layout, input.n_rows, task.uses_integers);
     }
     has_served_floats = true;
@@ -105,6 +106,7 @@ void run_head_products(const Pass &pass, const HeadProducts &products) noexcept 
     task.y = products.y + head * products.y_head_stride;
     task.y_stride = products.y_row_stride;
     task.uses_integers = is_integer;
+    task.bias = nullptr;
     workspace.counters.add_dense(layout, n_rows, is_integer);
   }
   pass.backend.linear({workspace.linear_tasks.data(), n_heads}, *workspace.scratch);

@@ -6,6 +6,7 @@
 
 #include "lib/model/rotary.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/base/portable_math.h"
@@ -42,6 +43,39 @@ double cosine_polynomial(double r) {
   return 1.0 + s * sum;
 }
 
+// Share of the slowed frequency in each frequency of YaRN: 0 for those that turn often within the
+// original positions, 1 for those that turn less than once.
+class Ramp {
+ public:
+  explicit Ramp(const RotaryConfig &config) {
+    const double last = static_cast<double>(config.width) - 1.0;
+    low_ = correction(config, config.beta_fast);
+    high_ = correction(config, config.beta_slow);
+    if (config.truncates) {
+      low_ = std::floor(low_);
+      high_ = std::ceil(high_);
+    }
+    low_ = std::max(low_, 0.0);
+    high_ = std::min(high_, last);
+    if (low_ == high_) high_ += 0.001;
+  }
+
+  float at(uint32_t i) const {
+    return static_cast<float>(std::clamp((i - low_) / (high_ - low_), 0.0, 1.0));
+  }
+
+ private:
+  // The index of the frequency that turns `turns` times within the original positions.
+  static double correction(const RotaryConfig &config, double turns) {
+    constexpr double kTwoPi = 6.28318530717958647693;
+    return config.width * portable_log(config.original_positions / (kTwoPi * turns)) /
+           (2.0 * portable_log(static_cast<double>(config.theta)));
+  }
+
+  double low_;
+  double high_;
+};
+
 }  // namespace
 
 void sine_cosine(float angle, float *sine, float *cosine) noexcept {
@@ -66,19 +100,31 @@ void sine_cosine(float angle, float *sine, float *cosine) noexcept {
   }
 }
 
-RotaryFrequencies::RotaryFrequencies(float theta, uint32_t width) : frequencies_(width / 2) {
-  const double log_theta = portable_log(static_cast<double>(theta));
-  for (uint32_t i = 0; i < width / 2; ++i) {
-    const double power = log_theta * (2.0 * i / width);
+RotaryFrequencies::RotaryFrequencies(const RotaryConfig &config)
+    : frequencies_(config.width / 2), amplitude_(config.amplitude) {
+  const double log_theta = portable_log(static_cast<double>(config.theta));
+  for (uint32_t i = 0; i < config.width / 2; ++i) {
+    const double power = log_theta * (2.0 * i / config.width);
     // portable_exp takes no positive argument; a theta below 1 gives frequencies above 1.
     frequencies_[i] =
         static_cast<float>(power >= 0.0 ? portable_exp(-power) : 1.0 / portable_exp(power));
+  }
+  if (config.scaling != RotaryScaling::kYarn) return;
+  const Ramp ramp(config);
+  for (uint32_t i = 0; i < config.width / 2; ++i) {
+    const float f = frequencies_[i];
+    const float share = ramp.at(i);
+    const float slow = (f / config.factor) * share;
+    const float fast = f * (1.0f - share);
+    frequencies_[i] = slow + fast;
   }
 }
 
 void RotaryFrequencies::fill(uint32_t position, float *cosines, float *sines) const noexcept {
   for (size_t i = 0; i < frequencies_.size(); ++i) {
     sine_cosine(static_cast<float>(position) * frequencies_[i], &sines[i], &cosines[i]);
+    cosines[i] *= amplitude_;
+    sines[i] *= amplitude_;
   }
 }
 

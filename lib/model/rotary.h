@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "lib/snapshot/model_config.h"
+
 namespace colibri {
 
 // Positions stay below this, so that angles (frequencies are at most 1 for a theta of 1 or more)
@@ -22,15 +24,17 @@ void sine_cosine(float angle, float *sine, float *cosine) noexcept;
 class RotaryFrequencies {
  public:
   RotaryFrequencies() = default;
-  // f[i] = theta^(-2i / width), i < width / 2.
-  RotaryFrequencies(float theta, uint32_t width);
+  // f[i] = theta^(-2i / width), i < width / 2. kYarn: with lo and hi as architectures.md 1.3.5 (in
+  // double), ramp r[i] and f[i] as float32, (f / factor) * r + f * (1 - r), each step rounded.
+  explicit RotaryFrequencies(const RotaryConfig &config);
 
   uint32_t width() const noexcept { return static_cast<uint32_t>(frequencies_.size()) * 2; }
-  // Writes width / 2 values each.
+  // Writes width / 2 values each, multiplied by the amplitude.
   void fill(uint32_t position, float *cosines, float *sines) const noexcept;
 
  private:
   std::vector<float> frequencies_;
+  float amplitude_ = 1;
 };
 
 }  // namespace colibri

@@ -24,7 +24,7 @@ constexpr uint32_t kScoreRows = 16;
 struct WorkspaceShape {
   uint32_t max_rows = 0;
   uint32_t max_logits_rows = 0;
-  uint32_t capacity = 0;         // positions of a slot
+  uint32_t capacity = 0;         // positions of a slot, for index scores
   uint32_t smallest_group = 16;  // least activation group, for the number of scales
 };
 
@@ -43,10 +43,13 @@ class Workspace {
 
   // Residual stream and its norm, [R][D].
   float *hidden = nullptr, *normed = nullptr, *projected = nullptr;
-  // Attention: [R][q latent], [R][kv latent + rope], [R][H*(nope+rope)], [R][H*(kv latent+rope)],
-  // [R][H*kv latent], [R][H*value].
+  // Latent attention (nullptr in grouped): [R][q latent], [R][kv latent + rope],
+  // [R][H*(nope+rope)], [R][H*(kv latent+rope)], [R][H*kv latent], [R][H*value].
   float *query_latent = nullptr, *kv_raw = nullptr, *query = nullptr, *absorbed_query = nullptr,
         *context = nullptr, *head_values = nullptr;
+  // Grouped attention uses `query` [R][H*head_width] and `context` of the same shape, and:
+  // [R][Hkv*head_width], twice.
+  float *key = nullptr, *value = nullptr;
   // Indexer: [R][Hi*di], [R][di], [R][Hi], [kScoreRows][capacity], [R][index_top_k].
   float *index_query = nullptr, *index_key = nullptr, *index_weights = nullptr,
         *index_scores = nullptr;
@@ -58,6 +61,7 @@ class Workspace {
   // Rows grouped by expert: counting sort, [E+1], [R*K], [R*K].
   int32_t *expert_first = nullptr, *expert_rows = nullptr, *expert_outputs = nullptr;
   int32_t *needed_experts = nullptr;  // [E]
+  float *shared_logits = nullptr;     // [R]; nullptr without a shared gate
   // Rotation: [R][rope/2] each. ids: [R].
   float *cosines = nullptr, *sines = nullptr;
   int32_t *token_ids = nullptr;
@@ -69,6 +73,7 @@ class Workspace {
   float *head_input = nullptr, *head_normed = nullptr, *logits = nullptr;
 
   std::vector<AttentionRow> attention_rows;  // R
+  std::vector<void *> store_places;          // R
   std::vector<IndexRow> index_rows;          // kScoreRows
   std::vector<LinearTask> linear_tasks;      // max(H, 8)
   std::vector<ExpertTask> expert_tasks;      // E
@@ -79,6 +84,7 @@ class Workspace {
   class Places;
   Workspace() = default;
   void assign(const ModelConfig &config, Places *places);
+  void assign_attention(const ModelConfig &config, Places *places);
   Buffer memory_;
 };
 

@@ -19,24 +19,22 @@ namespace colibri {
 namespace {
 
 constexpr uint64_t kMagic = 0x31564B4952424C43u;  // "CLBRIKV1"
-constexpr uint32_t kVersion = 1;
-constexpr uint32_t kFloat32 = 1;  // number format of the entries
+constexpr uint32_t kVersion = 2;
 
 struct BlobHeader {
   uint64_t magic;
   uint64_t n_bytes;  // of the whole blob, checksum included
   uint32_t version;
-  uint32_t number_format;
+  uint32_t kv_type;  // KvType
   uint64_t snapshot_identity;
   uint64_t config_hash;
   uint32_t latent_norm_eps_bits;
   uint32_t activation_mode;
+  uint64_t form_hash;  // of heads, widths and window of every layer
   uint32_t n_layers;
-  uint32_t row_width;
   uint32_t index_width;
   uint32_t n_index_layers;
   uint32_t length;  // positions, the same in every layer
-  uint32_t reserved;
 };
 static_assert(sizeof(BlobHeader) == 72, "no padding: the header is written as it is");
 
@@ -54,12 +52,17 @@ uint64_t compute_checksum(const uint8_t *bytes, uint64_t n_bytes) noexcept {
   return state ^ (state >> 32);
 }
 
-uint32_t count_index_layers(const KvLayout &layout, float *slot) noexcept {
-  uint32_t count = 0;
-  for (uint32_t layer = 0; layer < layout.n_layers(); ++layer) {
-    if (layout.index_panels(slot, layer) != nullptr) ++count;
+uint64_t hash_form(const KvLayout &layout) noexcept {
+  uint64_t hash = 0;
+  for (uint32_t i = 0; i < layout.n_layers(); ++i) {
+    const KvLayer &layer = layout.layer(i);
+    const uint32_t form[] = {layer.n_heads, layer.key_width, layer.value_width, layer.window};
+    uint8_t bytes[sizeof hash + sizeof form];
+    std::memcpy(bytes, &hash, sizeof hash);
+    std::memcpy(bytes + sizeof hash, form, sizeof form);
+    hash = compute_checksum(bytes, sizeof bytes);
   }
-  return count;
+  return hash;
 }
 
 uint64_t compute_blob_bytes(const KvLayout &layout, uint32_t length) noexcept {
@@ -67,21 +70,21 @@ uint64_t compute_blob_bytes(const KvLayout &layout, uint32_t length) noexcept {
          kChecksumBytes;
 }
 
-BlobHeader make_header(const KvLayout &layout, float *slot, const KvFingerprint &fingerprint,
+BlobHeader make_header(const KvLayout &layout, const KvFingerprint &fingerprint,
                        uint32_t length) noexcept {
   BlobHeader header{};
   header.magic = kMagic;
   header.n_bytes = compute_blob_bytes(layout, length);
   header.version = kVersion;
-  header.number_format = kFloat32;
+  header.kv_type = static_cast<uint32_t>(layout.type());
   header.snapshot_identity = fingerprint.snapshot_identity;
   header.config_hash = fingerprint.config_hash;
   header.latent_norm_eps_bits = std::bit_cast<uint32_t>(fingerprint.latent_norm_eps);
   header.activation_mode = fingerprint.activation_mode;
+  header.form_hash = hash_form(layout);
   header.n_layers = layout.n_layers();
-  header.row_width = layout.row_width();
   header.index_width = layout.index_width();
-  header.n_index_layers = count_index_layers(layout, slot);
+  header.n_index_layers = layout.n_index_layers();
   header.length = length;
   return header;
 }
@@ -115,18 +118,55 @@ Status check_whole(std::span<const uint8_t> blob, BlobHeader *header) noexcept {
   return Status();
 }
 
+// The first entry whose exponent has all bits set, or n.
+template <typename Bits>
+uint64_t find_non_finite_bits(const uint8_t *entries, uint64_t n, Bits exponent) noexcept {
+  for (uint64_t i = 0; i < n; ++i) {
+    Bits bits;
+    std::memcpy(&bits, entries + i * sizeof bits, sizeof bits);
+    if ((bits & exponent) == exponent) return i;
+  }
+  return n;
+}
+
+uint64_t find_non_finite_entry(const uint8_t *entries, uint64_t n, KvType type) noexcept {
+  switch (type) {
+    case KvType::kF32:
+      return find_non_finite_bits<uint32_t>(entries, n, 0x7F800000u);
+    case KvType::kBF16:
+      return find_non_finite_bits<uint16_t>(entries, n, 0x7F80u);
+    case KvType::kF16:
+      return find_non_finite_bits<uint16_t>(entries, n, 0x7C00u);
+  }
+  return n;
+}
+
 // A NaN among the keys would meet comparisons that assume there is none.
-Status check_entries(const uint8_t *entries, uint64_t n_bytes) noexcept {
-  constexpr uint32_t kExponent = 0x7F800000u;
-  for (uint64_t at = 0; at < n_bytes; at += sizeof(uint32_t)) {
-    uint32_t bits;
-    std::memcpy(&bits, entries + at, sizeof bits);
-    if ((bits & kExponent) == kExponent) {
-      return make_status(StatusCode::kFormat, "saved slot: KV entry %llu is not a finite number",
-                         static_cast<unsigned long long>(at / sizeof(uint32_t)));
+Status check_entries(const KvLayout &layout, uint32_t length, const uint8_t *entries) noexcept {
+  uint64_t n_checked = 0;
+  for (uint32_t layer = 0; layer < layout.n_layers(); ++layer) {
+    const struct {
+      uint64_t n_bytes;
+      KvType type;
+    } parts[] = {{layout.blob_entry_bytes(layer, length), layout.type()},
+                 {layout.blob_index_bytes(layer, length), KvType::kF32}};
+    for (const auto &part : parts) {
+      const uint64_t n = part.n_bytes / kv_type_bytes(part.type);
+      const uint64_t at = find_non_finite_entry(entries, n, part.type);
+      if (at < n) {
+        return make_status(StatusCode::kFormat, "saved slot: KV entry %llu is not a finite number",
+                           static_cast<unsigned long long>(n_checked + at));
+      }
+      n_checked += n;
+      entries += part.n_bytes;
     }
   }
   return Status();
+}
+
+const char *type_name(uint32_t kv_type) noexcept {
+  return kv_type <= static_cast<uint32_t>(KvType::kF16) ? kv_type_name(static_cast<KvType>(kv_type))
+                                                        : "unknown";
 }
 
 Status refuse(const char *what, uint64_t found, uint64_t expected) noexcept {
@@ -145,8 +185,14 @@ Status check_belongs(const BlobHeader &found, const BlobHeader &wanted) noexcept
   if (found.n_layers != wanted.n_layers) {
     return refuse("number of layers", found.n_layers, wanted.n_layers);
   }
-  if (found.row_width != wanted.row_width) {
-    return refuse("width of a KV row", found.row_width, wanted.row_width);
+  if (found.kv_type != wanted.kv_type) {
+    return make_status(StatusCode::kMismatch,
+                       "saved slot: kv_type is %s, this model has %s; compute the tokens anew",
+                       type_name(found.kv_type), type_name(wanted.kv_type));
+  }
+  if (found.form_hash != wanted.form_hash) {
+    return refuse("hash of the layers' heads, widths and windows", found.form_hash,
+                  wanted.form_hash);
   }
   if (found.index_width != wanted.index_width) {
     return refuse("width of an indexer key", found.index_width, wanted.index_width);
@@ -156,9 +202,6 @@ Status check_belongs(const BlobHeader &found, const BlobHeader &wanted) noexcept
   }
   if (found.config_hash != wanted.config_hash) {
     return refuse("hash of the config", found.config_hash, wanted.config_hash);
-  }
-  if (found.number_format != wanted.number_format) {
-    return refuse("number format", found.number_format, wanted.number_format);
   }
   if (found.latent_norm_eps_bits != wanted.latent_norm_eps_bits) {
     return make_status(StatusCode::kMismatch,
@@ -179,7 +222,7 @@ uint64_t KvSlot::blob_bytes() const noexcept {
 }
 
 void KvSlot::save(const KvFingerprint &fingerprint, uint8_t *blob) const noexcept {
-  const BlobHeader header = make_header(*layout_, data_, fingerprint, length());
+  const BlobHeader header = make_header(*layout_, fingerprint, length());
   uint8_t *next = blob;
   std::memcpy(next, &header, sizeof header);
   next += sizeof header;
@@ -196,7 +239,7 @@ Status KvSlot::restore(const KvFingerprint &fingerprint, std::span<const uint8_t
   BlobHeader header = {};
   Status status = check_whole(blob, &header);
   if (!status.is_ok()) return status;
-  status = check_belongs(header, make_header(*layout_, data_, fingerprint, header.length));
+  status = check_belongs(header, make_header(*layout_, fingerprint, header.length));
   if (!status.is_ok()) return status;
   if (header.length > capacity()) {
     return make_status(StatusCode::kContext, "saved slot: has %u positions, this slot holds %u",
@@ -220,7 +263,7 @@ Status KvSlot::restore(const KvFingerprint &fingerprint, std::span<const uint8_t
     }
     tokens_.push_back(token);
   }
-  status = check_entries(next, layout_->blob_bytes(header.length));
+  status = check_entries(*layout_, header.length, next);
   if (!status.is_ok()) {
     truncate(0);
     return status;

@@ -43,7 +43,7 @@ KvPool::KvPool(const KvLayout &layout, uint32_t n_slots) {
     slots_ = std::vector<KvSlot>(n_slots);
     for (uint32_t i = 0; i < n_slots; ++i) {
       slots_[i].layout_ = &layout;
-      slots_[i].data_ = reinterpret_cast<float *>(memory_.data() + i * slot_bytes);
+      slots_[i].data_ = memory_.data() + i * slot_bytes;
       slots_[i].tokens_.reserve(layout.capacity());
     }
   } catch (const std::exception &) {

@@ -30,7 +30,7 @@ class KvSlot {
   uint32_t length() const noexcept { return static_cast<uint32_t>(tokens_.size()); }
   uint32_t capacity() const noexcept { return layout_->capacity(); }
   const std::vector<int32_t> &tokens() const noexcept { return tokens_; }
-  float *data() noexcept { return data_; }
+  uint8_t *data() noexcept { return data_; }
 
   // Records that positions [length, length + tokens.size()) have been computed. Allocates nothing.
   void append(std::span<const int32_t> tokens) noexcept;
@@ -56,7 +56,7 @@ class KvSlot {
   friend class KvPool;
   friend class Batch;
   const KvLayout *layout_ = nullptr;
-  float *data_ = nullptr;
+  uint8_t *data_ = nullptr;
   std::vector<int32_t> tokens_;                        // reserved to capacity
   bool is_taken_ = false;                              // guarded by the pool's mutex
   std::atomic<const void *> waiting_batch_ = nullptr;  // the batch that holds rows, if any

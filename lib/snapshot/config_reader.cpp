@@ -100,6 +100,23 @@ void ConfigReader::require_flag_value(const char *key, bool only) const {
   }
 }
 
+std::optional<float> ConfigReader::read_number(const char *key) const {
+  if (!has(key)) return std::nullopt;
+  const std::optional<double> number = object_.get(key).as_number();
+  const float value = number ? static_cast<float>(*number) : 0.0f;
+  if (!number || !std::isfinite(value)) fail(key, "a number is needed");
+  return value;
+}
+
+ConfigReader ConfigReader::nested(const char *key) const {
+  if (!get(key).is_object()) fail(key, "an object is needed");
+  return ConfigReader(get(key), file_ + ": " + key);
+}
+
+void ConfigReader::require_absent(const char *key) const {
+  if (has(key)) fail_unsupported(key, "this version computes models without it only");
+}
+
 std::vector<int64_t> read_stop_ids(JsonValue root, const std::string &file) {
   const ConfigReader reader(root, file);
   const JsonValue value = root.get("eos_token_id");

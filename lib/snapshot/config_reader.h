@@ -39,10 +39,16 @@ class ConfigReader {
   float read_positive(const char *key, float if_absent) const;
   bool read_flag(const char *key, bool if_absent) const;
   std::optional<std::string_view> read_text(const char *key) const;
+  // Any finite number, or nothing if the key is absent. Throws Error(kFormat).
+  std::optional<float> read_number(const char *key) const;
+  // A reader of the object under `key`, which is there; messages name both. Throws Error(kFormat).
+  ConfigReader nested(const char *key) const;
 
   // Throws Error(kUnsupported) unless the key is absent or has this value.
   void require_text_value(const char *key, std::string_view only) const;
   void require_flag_value(const char *key, bool only) const;
+  // Throws Error(kUnsupported) if the key is there and not null.
+  void require_absent(const char *key) const;
 
   // Throws Error(kFormat): "config.json: <key> is <value>; <rule>".
   [[noreturn]] void fail(const char *key, const std::string &rule) const;

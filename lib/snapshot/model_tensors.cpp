@@ -5,9 +5,11 @@
 
 #include "lib/snapshot/model_tensors.h"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_set>
 
+#include "lib/snapshot/expert_sources.h"
 #include "lib/snapshot/packed_source.h"
 #include "lib/snapshot/printable.h"
 #include "lib/snapshot/tensor_census.h"
@@ -38,38 +40,14 @@ void resolve_tensor(const TensorIndex &index, const ModelConfig &config, const s
   }
 }
 
-ExpertSource resolve_expert(const TensorIndex &index, const ModelConfig &config, uint32_t layer,
-                            uint32_t expert) {
-  const std::string name = expert_name(layer, expert);
-  const bool is_packed = index.packed_layout(name) != nullptr;
-  ExpertSource source;
-  for (const ExpertRule &rule : expert_rules()) {
-    const std::string matrix = expert_matrix_name(layer, expert, rule);
-    if (!is_packed) {
-      source.*rule.field = find_matrix(index, matrix, rule.rows(config), rule.columns(config));
-    } else if (index.find(matrix) != nullptr) {
-      throw_error(StatusCode::kFormat,
-                  "expert %u of layer %u is there twice: packed as %s, and as separate matrices "
-                  "(%s)",
-                  expert, layer, name.c_str(), matrix.c_str());
-    }
-  }
-  if (!is_packed) return source;
-  return find_packed_expert(index, name, config.expert_width, config.width);
-}
-
-LayerSources resolve_layer(const TensorIndex &index, const ModelConfig &config, uint32_t layer) {
+LayerSources resolve_layer(const TensorIndex &index, const ModelConfig &config,
+                           const NameTable &names, uint32_t layer, ExpertForm form) {
   LayerSources sources;
-  const std::string prefix = layer_prefix(layer);
   for (const TensorRule &rule : layer_rules()) {
-    if (!applies(rule.part, config, layer)) continue;
-    resolve_tensor(index, config, prefix + rule.suffix, rule, &sources);
+    if (!rule.applies(config, layer)) continue;
+    resolve_tensor(index, config, tensor_name(names, layer, rule), rule, &sources);
   }
-  const uint32_t n_experts = count_experts(config, layer);
-  sources.experts.reserve(n_experts);
-  for (uint32_t expert = 0; expert < n_experts; ++expert) {
-    sources.experts.push_back(resolve_expert(index, config, layer, expert));
-  }
+  sources.experts = resolve_experts(index, config, names, layer, form);
   return sources;
 }
 
@@ -77,13 +55,18 @@ LayerSources resolve_layer(const TensorIndex &index, const ModelConfig &config, 
 // would be too small.
 void reject_unusable_expert(std::string_view name, const TensorPlace &place,
                             const ModelConfig &config) {
-  if (!place.expert || place.layer >= config.n_layers) return;
+  if ((!place.expert && !place.is_fused) || place.layer >= config.n_layers) return;
   const uint32_t n_experts = count_experts(config, place.layer);
-  if (*place.expert < n_experts) return;
+  if (place.expert && *place.expert < n_experts) return;
   if (n_experts == 0) {
     throw_error(StatusCode::kFormat,
                 "tensor %s is a routed expert, but layer %u is dense by the config",
                 printable(name).c_str(), place.layer);
+  }
+  if (place.is_fused) {
+    throw_error(StatusCode::kFormat,
+                "tensor %s belongs to the experts of layer %u, but models of %s have no use for it",
+                printable(name).c_str(), place.layer, config.model_type.c_str());
   }
   throw_error(StatusCode::kFormat, "tensor %s: expert id %u is outside 0..%u of the config",
               printable(name).c_str(), *place.expert, n_experts - 1);
@@ -91,23 +74,18 @@ void reject_unusable_expert(std::string_view name, const TensorPlace &place,
 
 using UsedTensors = std::unordered_set<const TensorInfo *>;
 
-bool is_companion_of_used(const TensorIndex &index, std::string_view name,
-                          const UsedTensors &used) {
-  for (const std::string_view suffix : kScaleSuffixes) {
-    if (name.size() <= suffix.size() || name.substr(name.size() - suffix.size()) != suffix)
-      continue;
-    if (used.count(index.find(name.substr(0, name.size() - suffix.size()))) != 0) return true;
-  }
-  return false;
-}
-
 void list_ignored(const TensorIndex &index, const ModelConfig &config, ModelSources *sources) {
   UsedTensors used;
-  visit_sources(*sources,
-                [&](const WeightSource &source) { used.insert(index.find(source.name)); });
+  visit_sources(*sources, [&](const WeightSource &source) {
+    used.insert(index.find(values_name(source)));
+    const std::string scales = scales_name(index, source);
+    if (!scales.empty()) used.insert(index.find(scales));
+  });
   for (const std::string_view name : index.names()) {
-    if (used.count(index.find(name)) != 0 || is_companion_of_used(index, name, used)) continue;
-    if (const auto place = parse_tensor_name(name)) reject_unusable_expert(name, *place, config);
+    if (used.count(index.find(name)) != 0) continue;
+    if (const auto place = parse_tensor_name(*sources->names, name)) {
+      reject_unusable_expert(name, *place, config);
+    }
     sources->ignored_tensors.emplace_back(name);
   }
 }
@@ -119,16 +97,26 @@ void visit_heads(const KvHeadsSource &heads,
   }
 }
 
+void visit_expert(const ExpertSource &expert,
+                  const std::function<void(const WeightSource &)> &visit) {
+  for (const WeightSource *source : {&expert.gate, &expert.up, &expert.down, &expert.gate_bias,
+                                     &expert.up_bias, &expert.down_bias}) {
+    if (source->is_present()) visit(*source);
+  }
+}
+
 }  // namespace
 
 ModelSources resolve_model_tensors(const TensorIndex &index, const ModelConfig &config,
                                    const std::string &missing_shards) {
   require_complete(index, config, missing_shards);
   ModelSources sources;
+  sources.names = &choose_names(index, config);
+  const std::vector<ExpertForm> forms = find_expert_forms(index, config, *sources.names);
   const uint64_t n_rows = config.vocabulary_size;
   sources.embedding = find_matrix(index, kEmbeddingName, n_rows, config.width);
   for (uint32_t layer = 0; layer < config.n_layers; ++layer) {
-    sources.layers.push_back(resolve_layer(index, config, layer));
+    sources.layers.push_back(resolve_layer(index, config, *sources.names, layer, forms[layer]));
   }
   sources.final_norm = find_vector(index, kFinalNormName, config.width);
   sources.head = config.ties_embedding ? sources.embedding
@@ -141,15 +129,16 @@ void visit_sources(const ModelSources &sources,
                    const std::function<void(const WeightSource &)> &visit) {
   visit(sources.embedding);
   for (const LayerSources &layer : sources.layers) {
+    // A field that several rules can fill is visited once, at the first of them.
+    std::vector<WeightSource LayerSources::*> seen;
     for (const TensorRule &rule : layer_rules()) {
-      if (rule.part == LayerPart::kShared) continue;  // these fill the fields of the dense rows
+      if (std::find(seen.begin(), seen.end(), rule.field) != seen.end()) continue;
+      seen.push_back(rule.field);
       const WeightSource &source = layer.*rule.field;
       if (source.is_present()) visit(source);
       if (rule.form == TensorForm::kHeadMatrix) visit_heads(layer.kv_heads, visit);
     }
-    for (const ExpertSource &expert : layer.experts) {
-      for (const ExpertRule &rule : expert_rules()) visit(expert.*rule.field);
-    }
+    for (const ExpertSource &expert : layer.experts) visit_expert(expert, visit);
   }
   visit(sources.final_norm);
   if (sources.head.name != sources.embedding.name) visit(sources.head);

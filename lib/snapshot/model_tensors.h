@@ -12,9 +12,9 @@
 namespace colibri {
 
 // Finds every tensor that `config` needs. First a census over names alone (tensor_census.h), then
-// shapes and formats, with the errors of weight_source.h and packed_source.h. Each routed expert is
-// one packed tensor or three matrices; one that is both, and routed-expert tensors that no layer
-// can use, are Error(kFormat); other tensors that are not needed are listed in ignored_tensors.
+// shapes and formats, with the errors of weight_source.h and packed_source.h. Routed experts
+// have one of the forms of expert_sources.h; an expert that is there twice, and routed-expert
+// tensors that no layer can use, are Error(kFormat); other tensors that are not needed are listed in ignored_tensors.
 ModelSources resolve_model_tensors(const TensorIndex &index, const ModelConfig &config,
                                    const std::string &missing_shards);
 

@@ -17,14 +17,18 @@
 namespace colibri {
 namespace {
 
-constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kF16,
-                                     WeightFormat::kFp8, WeightFormat::kInt8, WeightFormat::kInt4};
+constexpr WeightFormat kFormats[] = {WeightFormat::kF32,  WeightFormat::kBF16, WeightFormat::kF16,
+                                     WeightFormat::kFp8,  WeightFormat::kInt8, WeightFormat::kInt4,
+                                     WeightFormat::kMxFp4};
 constexpr PackedForm kForms[] = {PackedForm::kMatrix, PackedForm::kExpert, PackedForm::kHeads};
 constexpr uint64_t kMaxExtent = INT32_MAX;
 constexpr uint64_t kMaxHeads = 65536;
 constexpr uint64_t kMaxGroup = 256;
 constexpr uint64_t kGroupStep = 16;
 constexpr size_t kMaxFileName = 255;
+
+// Of an expert that has biases.
+constexpr size_t kPartsWithBiases = 6;
 
 size_t part_count(PackedForm form) noexcept {
   if (form == PackedForm::kExpert) return 3;
@@ -49,6 +53,10 @@ uint64_t bound_tensor_bytes(const PackedLayout &layout) {
   return checked_align_up(bytes, kPackedAlignment, "tensor");
 }
 
+bool is_bias_of(const WeightLayout &bias, const WeightLayout &matrix) noexcept {
+  return bias.format == WeightFormat::kF32 && bias.depth == 1 && bias.columns == matrix.columns;
+}
+
 // Do the extents of the parts fit each other as the form says?
 bool fits_form(const PackedLayout &layout) noexcept {
   const std::vector<WeightLayout> &parts = layout.parts;
@@ -57,7 +65,10 @@ bool fits_form(const PackedLayout &layout) noexcept {
       return true;
     case PackedForm::kExpert:
       return parts[0].columns == parts[1].columns && parts[0].depth == parts[1].depth &&
-             parts[2].columns == parts[0].depth && parts[2].depth == parts[0].columns;
+             parts[2].columns == parts[0].depth && parts[2].depth == parts[0].columns &&
+             (parts.size() == 3 ||
+              (is_bias_of(parts[3], parts[0]) && is_bias_of(parts[4], parts[1]) &&
+               is_bias_of(parts[5], parts[2])));
     case PackedForm::kHeads:
       return parts[0].columns == parts[1].depth;
   }
@@ -211,6 +222,15 @@ class ManifestReader {
   void read_scales(JsonValue part, WeightLayout *layout) const {
     const uint64_t group = read_number(part, "group", 0, kMaxGroup);
     const std::string type = read_text(part, "scales");
+    if (layout->format == WeightFormat::kMxFp4) {
+      if (group != kMxFp4Group || type != scale_type_name(ScaleType::kE8M0)) {
+        fail("is mxfp4 with group " + std::to_string(group) + " and " + printable(type, 20) +
+             " scales; it must have group " + std::to_string(kMxFp4Group) + " and e8m0 scales");
+      }
+      layout->group = kMxFp4Group;
+      layout->scale_type = ScaleType::kE8M0;
+      return;
+    }
     if (type != "f32" && type != "bf16") fail("has unknown scales '" + printable(type, 20) + "'");
     layout->scale_type = type == "bf16" ? ScaleType::kBF16 : ScaleType::kF32;
     layout->group = static_cast<uint32_t>(group);
@@ -253,7 +273,9 @@ class ManifestReader {
       layout.n_heads = static_cast<uint32_t>(read_number(object, "heads", 1, kMaxHeads));
     }
     const JsonValue parts = object.get("parts");
-    if (!parts.is_array() || parts.size() != part_count(layout.form)) {
+    const bool may_have_biases = layout.form == PackedForm::kExpert;
+    if (!parts.is_array() || (parts.size() != part_count(layout.form) &&
+                              !(may_have_biases && parts.size() == kPartsWithBiases))) {
       fail("of form " + name + " has no list of " + std::to_string(part_count(layout.form)) +
            " parts");
     }

@@ -13,7 +13,8 @@
 //                                              "group": 64, "scales": "bf16"}, ..]}, ..],
 //    "tensors": {"name": [index into layouts or -1, "16 hex digits"], ..}}
 //
-// A part with one scale per column has "group": 0. Plain parts have neither "group" nor "scales".
+// Parts of format "mxfp4" have "group": 32 and "scales": "e8m0". A part with one scale per column
+// has "group": 0. Plain parts have neither "group" nor "scales".
 // A layout of form "heads" has "heads": N beside it. Members that are not listed here are ignored.
 
 #pragma once
@@ -36,7 +37,8 @@ constexpr uint64_t kPackedAlignment = 4096;
 
 enum class PackedForm : uint8_t {
   kMatrix,  // one matrix
-  kExpert,  // gate, up, down, one after another
+  kExpert,  // gate, up, down, one after another; then, if there are six parts, gate bias, up bias,
+            // down bias: plain F32 matrices of depth 1, which are vectors in the order of columns
   kHeads,   // n_heads times: key half [kv_latent columns, nope depth], value half [value columns,
             // kv_latent depth]; what absorbed latent attention multiplies with
 };

@@ -89,6 +89,11 @@ ExpertSource find_packed_expert(const TensorIndex &index, const std::string &nam
   expert.gate = tensor.part(0, expert_width, width);
   expert.up = tensor.part(1, expert_width, width);
   expert.down = tensor.part(2, width, expert_width);
+  if (tensor.layout().parts.size() > 3) {
+    expert.gate_bias = tensor.part(3, expert_width, 1);
+    expert.up_bias = tensor.part(4, expert_width, 1);
+    expert.down_bias = tensor.part(5, width, 1);
+  }
   expert.slab = tensor.span();
   return expert;
 }

@@ -64,8 +64,8 @@ std::vector<std::string> find_warnings(const ModelSources &sources) {
         has_row_experts |= has_coarse_scales(*source);
       }
     }
-    if (layer.router_bias.is_present() && layer.router_bias.format != StoredFormat::kF32) {
-      rounded_bias = &layer.router_bias;
+    if (layer.selection_bias.is_present() && layer.selection_bias.format != StoredFormat::kF32) {
+      rounded_bias = &layer.selection_bias;
     }
   }
   if (has_row_experts) {
@@ -116,8 +116,14 @@ void Snapshot::collect_stops() {
 void Snapshot::measure_experts() {
   for (const LayerSources &layer : sources_.layers) {
     for (const ExpertSource &expert : layer.experts) {
-      const uint64_t bytes =
-          expert.gate.stored_bytes() + expert.up.stored_bytes() + expert.down.stored_bytes();
+      uint64_t bytes = 0;
+      const WeightSource *last = nullptr;
+      for (const WeightSource *source : {&expert.gate, &expert.up, &expert.down, &expert.gate_bias,
+                                         &expert.up_bias, &expert.down_bias}) {
+        // Gate and up that alternate lie in one span.
+        if (last == nullptr || source->values != last->values) bytes += source->stored_bytes();
+        last = source;
+      }
       largest_expert_bytes_ = std::max(largest_expert_bytes_, bytes);
       all_experts_bytes_ += bytes;  // spans of files, which do not overlap
     }
@@ -126,10 +132,12 @@ void Snapshot::measure_experts() {
 
 std::map<std::string, FormatCount> Snapshot::format_histogram() const {
   std::map<std::string, FormatCount> histogram;
+  TensorSpan last;
   visit_sources(sources_, [&](const WeightSource &source) {
     FormatCount &count = histogram[describe_format(source)];
     count.n_tensors += 1;
-    count.bytes += source.stored_bytes();
+    if (source.values != last) count.bytes += source.stored_bytes();
+    last = source.values;
   });
   return histogram;
 }

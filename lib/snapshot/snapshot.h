@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/snapshot/family.h"
 #include "lib/snapshot/model_config.h"
 #include "lib/snapshot/snapshot_files.h"
 #include "lib/snapshot/tensor_index.h"
@@ -18,12 +19,16 @@
 
 namespace colibri {
 
-// One routed expert: three matrices that always move together.
+// One routed expert: matrices, and biases where the family has them, that always move together.
+// Stored on their own, as parts of tensors that hold all experts of a layer (their names are then
+// those of the tensors, their spans those of this expert's part), or packed.
 struct ExpertSource {
-  WeightSource gate;  // [F, D]
-  WeightSource up;    // [F, D]
-  WeightSource down;  // [D, F]
-  // Packed: the whole tensor in which the three stand one after another, a multiple of
+  WeightSource gate;                // [F, D]
+  WeightSource up;                  // [F, D]; where gate and up alternate, of the same span as gate
+  WeightSource down;                // [D, F]
+  WeightSource gate_bias, up_bias;  // [F] or absent
+  WeightSource down_bias;           // [D] or absent
+  // Packed: the whole tensor in which they stand one after another, a multiple of
   // kPackedAlignment bytes. Else absent.
   TensorSpan slab;
 };
@@ -45,6 +50,7 @@ struct LayerSources {
   WeightSource input_norm;      // [D]
   WeightSource attention_norm;  // [D], post_attention_layernorm
 
+  // Latent attention: two matrices and a norm, or, without a query latent, `query` alone.
   WeightSource query_a;       // [q_latent, D]
   WeightSource query_a_norm;  // [q_latent]
   WeightSource query_b;       // [H*(nope+rope), q_latent]
@@ -52,7 +58,15 @@ struct LayerSources {
   WeightSource kv_a_norm;     // [kv_latent]
   WeightSource kv_b;          // [H*(nope+value), kv_latent]; or, in its place:
   KvHeadsSource kv_heads;
-  WeightSource output;  // [D, H*value]
+  WeightSource output;  // [D, H*value], or [D, H*head_width]
+
+  // Grouped attention. `query` is also the one query matrix of latent attention.
+  WeightSource query;                             // [H*head_width, D]
+  WeightSource key, value;                        // [Hkv*head_width, D]
+  WeightSource query_bias, key_bias, value_bias;  // of these rows
+  WeightSource output_bias;                       // [D]
+  WeightSource query_norm, key_norm;              // [head_width], or of all heads
+  WeightSource sinks;                             // [H]
 
   WeightSource index_query;          // [index_heads*index_width, q_latent], wq_b
   WeightSource index_key;            // [index_width, D], wk
@@ -65,15 +79,18 @@ struct LayerSources {
   WeightSource dense_up;    // [width, D]
   WeightSource dense_down;  // [D, width]
 
+  WeightSource shared_gate;           // [1, D], always plain
   WeightSource router;                // [E, D], always plain
-  WeightSource router_bias;           // [E]
+  WeightSource router_bias;           // [E], added to the logits
+  WeightSource selection_bias;        // [E], decides which experts are chosen and nothing else
   std::vector<ExpertSource> experts;  // E of them in a MoE layer
 };
 
 struct ModelSources {
-  WeightSource embedding;   // [V, D]
-  WeightSource final_norm;  // [D]
-  WeightSource head;        // [V, D]; the embedding itself if tied
+  const NameTable *names = nullptr;  // the spelling that this snapshot has; static storage
+  WeightSource embedding;            // [V, D]
+  WeightSource final_norm;           // [D]
+  WeightSource head;                 // [V, D]; the embedding itself if tied
   std::vector<LayerSources> layers;
   // Present in the files, but not needed: the MTP layer, indexers of shared layers, ...
   std::vector<std::string> ignored_tensors;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "lib/snapshot/expert_sources.h"
 #include "lib/snapshot/printable.h"
 #include "lib/snapshot/tensor_rules.h"
 
@@ -17,13 +18,10 @@ namespace {
 class Census {
  public:
   Census(const TensorIndex &index, const ModelConfig &config)
-      : index_(index), config_(config), has_experts_(config.n_layers, false) {
-    for (const std::string_view name : index.names()) {
-      const auto place = parse_tensor_name(name);
-      if (place && place->expert && place->layer < config.n_layers)
-        has_experts_[place->layer] = true;
-    }
-  }
+      : index_(index),
+        config_(config),
+        names_(choose_names(index, config)),
+        forms_(find_expert_forms(index, config, names_)) {}
 
   void require_complete(const std::string &missing_shards) {
     count(kEmbeddingName);
@@ -31,7 +29,6 @@ class Census {
     count(kFinalNormName);
     if (!config_.ties_embedding) count(kHeadName);
     if (n_absent_ == 0 && missing_shards.empty()) return;
-    reject_fused_experts();
     std::string text = "incomplete model: ";
     if (!missing_shards.empty()) text += "missing shard " + missing_shards + "; ";
     text += std::to_string(n_absent_) + " of " + std::to_string(n_needed_) + " tensors absent";
@@ -55,9 +52,8 @@ class Census {
 
   void count_layer(uint32_t layer) {
     const uint64_t before = n_absent_;
-    const std::string prefix = layer_prefix(layer);
     for (const TensorRule &rule : layer_rules()) {
-      if (applies(rule.part, config_, layer)) count(prefix + rule.suffix);
+      if (rule.applies(config_, layer)) count(tensor_name(names_, layer, rule));
     }
     count_layer_experts(layer);
     if (n_absent_ != before) absent_layers_.push_back(layer);
@@ -65,46 +61,57 @@ class Census {
 
   void count_layer_experts(uint32_t layer) {
     const uint32_t n_experts = count_experts(config_, layer);
-    if (n_experts != 0 && !has_experts_[layer]) {
-      // bounded: by the limit of experts in model_config.cpp
-      const uint64_t n_tensors = n_experts * (index_.is_packed() ? 1 : expert_rules().size());
-      n_needed_ += n_tensors;
-      note_absent(first_expert_tensor(layer), n_tensors);
-      return;
+    if (n_experts == 0) return;
+    ExpertForm form = forms_[layer];
+    // Experts with biases stand in tensors of all experts, also where there are none.
+    if (form == ExpertForm::kAbsent && config_.has_expert_bias) form = ExpertForm::kFusedMxFp4;
+    switch (form) {
+      case ExpertForm::kFused:
+      case ExpertForm::kFusedMxFp4:
+        for (const std::string &name : needed_fused_tensors(config_, names_, layer, form)) {
+          count_fused(name);
+        }
+        return;
+      case ExpertForm::kSeparate:
+      case ExpertForm::kPacked:
+        for (uint32_t expert = 0; expert < n_experts; ++expert) count_expert(layer, expert);
+        return;
+      case ExpertForm::kAbsent: {
+        // bounded: by the limit of experts in config_parts.cpp
+        const uint64_t n_tensors = n_experts * (index_.is_packed() ? 1 : expert_rules().size());
+        n_needed_ += n_tensors;
+        note_absent(first_expert_tensor(layer), n_tensors);
+      }
     }
-    for (uint32_t expert = 0; expert < n_experts; ++expert) count_expert(layer, expert);
+  }
+
+  // Codes of MXFP4 are bytes whose scales are counted by themselves.
+  void count_fused(const std::string &name) {
+    ++n_needed_;
+    if (index_.find(name) == nullptr) note_absent(name, 1);
   }
 
   // An expert is one packed tensor or three matrices. One that is absent altogether is missed in
   // the form of the snapshot.
   void count_expert(uint32_t layer, uint32_t expert) {
-    const bool is_one =
-        index_.is_packed() &&
-        (index_.packed_layout(expert_name(layer, expert)) != nullptr || !has_matrix(layer, expert));
-    if (is_one) return count(expert_name(layer, expert));
-    for (const ExpertRule &rule : expert_rules()) count(expert_matrix_name(layer, expert, rule));
+    const bool is_one = index_.is_packed() &&
+                        (index_.packed_layout(expert_name(names_, layer, expert)) != nullptr ||
+                         !has_matrix(layer, expert));
+    if (is_one) return count(expert_name(names_, layer, expert));
+    for (const ExpertRule &rule : expert_rules()) {
+      count(expert_matrix_name(names_, layer, expert, rule));
+    }
   }
 
   bool has_matrix(uint32_t layer, uint32_t expert) const {
     return std::any_of(expert_rules().begin(), expert_rules().end(), [&](const ExpertRule &rule) {
-      return index_.find(expert_matrix_name(layer, expert, rule)) != nullptr;
+      return index_.find(expert_matrix_name(names_, layer, expert, rule)) != nullptr;
     });
   }
 
   std::string first_expert_tensor(uint32_t layer) const {
-    return index_.is_packed() ? expert_name(layer, 0)
-                              : expert_matrix_name(layer, 0, expert_rules()[0]);
-  }
-
-  void reject_fused_experts() const {
-    for (uint32_t layer = 0; layer < config_.n_layers; ++layer) {
-      const std::string name = layer_prefix(layer) + kFusedExpertsSuffix;
-      if (index_.find(name) == nullptr) continue;
-      throw_error(StatusCode::kUnsupported,
-                  "tensor %s holds all experts of a layer in one; only one tensor per expert and "
-                  "matrix is read",
-                  name.c_str());
-    }
+    return index_.is_packed() ? expert_name(names_, layer, 0)
+                              : expert_matrix_name(names_, layer, 0, expert_rules()[0]);
   }
 
   std::string describe_found() const {
@@ -115,7 +122,8 @@ class Census {
 
   const TensorIndex &index_;
   const ModelConfig &config_;
-  std::vector<bool> has_experts_;
+  const NameTable &names_;
+  const std::vector<ExpertForm> forms_;
   std::vector<uint64_t> absent_layers_;
   std::string first_absent_;
   uint64_t n_needed_ = 0;

@@ -3,7 +3,6 @@
 // Reads weights as float32: the definition of what stored bytes mean. Plain loops, one float32
 // product per value; the packed and fast forms elsewhere are tested against this one.
 
-#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -51,6 +50,32 @@ bool is_plain(StoredFormat format) noexcept {
          format == StoredFormat::kBF16;
 }
 
+// Not all rows of what is stored, or not in the order of rows.
+bool is_part(const WeightSource &source) noexcept {
+  return source.first_row != 0 || source.row_step != 1 || source.is_transposed ||
+         (source.stored_rows != 0 && source.stored_rows != source.rows);
+}
+
+uint64_t stored_row(const WeightSource &source, uint64_t row) noexcept {
+  return source.first_row + row * source.row_step;
+}
+
+// One element of a plain matrix; `row` as stored.
+float widen_element(const WeightSource &source, const uint8_t *values, uint64_t row,
+                    uint64_t column) {
+  const uint64_t n_rows = source.stored_rows != 0 ? source.stored_rows : source.rows;
+  const uint64_t element =
+      source.is_transposed ? column * n_rows + row : row * source.columns + column;
+  if (source.format == StoredFormat::kF32) {
+    float value;
+    std::memcpy(&value, values + 4 * element, sizeof value);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, values + 2 * element, sizeof bits);
+  return source.format == StoredFormat::kBF16 ? bf16_to_float(bits) : f16_to_float(bits);
+}
+
 // The stored code of one element.
 float decode_element(const WeightSource &source, const uint8_t *values, uint64_t row,
                      uint64_t column) {
@@ -62,6 +87,9 @@ float decode_element(const WeightSource &source, const uint8_t *values, uint64_t
     default: {
       const uint8_t pair = values[row * ((source.columns + 1) / 2) + column / 2];
       const int nibble = column % 2 == 0 ? pair & 15 : pair >> 4;
+      if (source.format == StoredFormat::kMxFp4) {
+        return fp4_e2m1_to_float(static_cast<uint8_t>(nibble));
+      }
       return static_cast<float>(nibble - 8);
     }
   }
@@ -73,6 +101,8 @@ uint64_t scale_index(const WeightSource &source, uint64_t row, uint64_t column) 
       return (row / kFp8BlockWidth) * scale_columns(source) + column / kFp8BlockWidth;
     case StoredFormat::kInt4Grouped:
       return row * scale_columns(source) + column / source.group;
+    case StoredFormat::kMxFp4:
+      return row * scale_columns(source) + column / kMxFp4Group;
     default:
       return row;
   }
@@ -91,9 +121,10 @@ void unpack(const WeightSource &source, const uint8_t *values, float *destinatio
 
 Status read_as_float(const TensorIndex &index, const WeightSource &source,
                      float *destination) noexcept {
-  if (!is_plain(source.format)) {
-    return make_status(StatusCode::kInternal, "read_as_float of %s, which is stored as %s",
-                       source.name.c_str(), stored_format_name(source.format));
+  if (!is_plain(source.format) || is_part(source)) {
+    return make_status(StatusCode::kInternal, "read_as_float of %s, which is stored as %s%s",
+                       source.name.c_str(), stored_format_name(source.format),
+                       is_part(source) ? " and part of a tensor" : "");
   }
   return read_widened(index, source.values, plain_type(source.format), destination);
 }
@@ -108,15 +139,12 @@ Status read_scales(const TensorIndex &index, const WeightSource &source,
   uint8_t *exponents = reinterpret_cast<uint8_t *>(destination) + 3 * n;
   const Status status = read_span(index, source.scales, exponents);
   if (!status.is_ok()) return status;
-  for (uint64_t i = 0; i < n; ++i) {
-    const int exponent = exponents[i];
-    destination[i] = exponent == 255 ? std::nanf("") : std::ldexp(1.0f, exponent - 127);
-  }
+  for (uint64_t i = 0; i < n; ++i) destination[i] = e8m0_to_float(exponents[i]);
   return status;
 }
 
 void read_dequantised(const TensorIndex &index, const WeightSource &source, float *destination) {
-  if (is_plain(source.format)) {
+  if (is_plain(source.format) && !is_part(source)) {
     throw_if_failed(read_as_float(index, source, destination));
     return;
   }
@@ -126,12 +154,22 @@ void read_dequantised(const TensorIndex &index, const WeightSource &source, floa
     unpack(source, values.data(), destination);
     return;
   }
+  if (is_plain(source.format)) {
+    for (uint64_t row = 0; row < source.rows; ++row) {
+      for (uint64_t column = 0; column < source.columns; ++column) {
+        destination[row * source.columns + column] =
+            widen_element(source, values.data(), stored_row(source, row), column);
+      }
+    }
+    return;
+  }
   std::vector<float> scales(scale_rows(source) * scale_columns(source));
   throw_if_failed(read_scales(index, source, scales.data()));
   for (uint64_t row = 0; row < source.rows; ++row) {
     for (uint64_t column = 0; column < source.columns; ++column) {
-      const float code = decode_element(source, values.data(), row, column);
-      destination[row * source.columns + column] = code * scales[scale_index(source, row, column)];
+      const uint64_t from = stored_row(source, row);
+      const float code = decode_element(source, values.data(), from, column);
+      destination[row * source.columns + column] = code * scales[scale_index(source, from, column)];
     }
   }
 }

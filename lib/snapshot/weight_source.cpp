@@ -210,7 +210,7 @@ class Resolver {
   // The stamp's layout where there is a stamp, else the first that fits. Stamps on routed experts
   // are not consulted, as the container's own readers do not.
   const Layout &choose_layout(const Counts &counts) const {
-    const bool is_expert = source_.name.find(".mlp.experts.") != std::string::npos;
+    const bool is_expert = source_.name.find(".experts.") != std::string::npos;
     const std::string_view stamp = is_expert ? "" : index_.stamped_format(source_.name);
     for (const Layout &layout : kLayouts) {
       if ((stamp.empty() || stamp == layout.name) && layout.matches(counts)) return layout;
@@ -258,6 +258,8 @@ const char *stored_format_name(StoredFormat format) noexcept {
       return "int4-row";
     case StoredFormat::kInt4Grouped:
       return "int4-grouped";
+    case StoredFormat::kMxFp4:
+      return "mxfp4";
     case StoredFormat::kPacked:
       return "packed";
   }
@@ -279,6 +281,8 @@ uint64_t scale_columns(const WeightSource &source) noexcept {
       return 1;
     case StoredFormat::kInt4Grouped:
       return divide_up(source.columns, source.group);
+    case StoredFormat::kMxFp4:
+      return source.columns / 32;
     default:
       return 0;
   }
@@ -286,7 +290,8 @@ uint64_t scale_columns(const WeightSource &source) noexcept {
 
 uint64_t scale_rows(const WeightSource &source) noexcept {
   if (source.format == StoredFormat::kFp8Block) return divide_up(source.rows, kFp8BlockWidth);
-  return scale_columns(source) != 0 ? source.rows : 0;
+  if (scale_columns(source) == 0) return 0;
+  return source.stored_rows != 0 ? source.stored_rows : source.rows;
 }
 
 WeightSource find_matrix(const TensorIndex &index, const std::string &name, uint64_t rows,
@@ -311,6 +316,23 @@ std::string find_absent_part(const TensorIndex &index, const std::string &name) 
   if (!is_bytes || info->layout >= 0) return {};
   std::string scales = name + kContainerScales;
   return index.find(scales) == nullptr ? scales : std::string();
+}
+
+std::string values_name(const WeightSource &source) {
+  return source.format == StoredFormat::kMxFp4 ? source.name + kMxFp4Blocks : source.name;
+}
+
+std::string scales_name(const TensorIndex &index, const WeightSource &source) {
+  if (source.scales.bytes == 0) return {};
+  if (source.format == StoredFormat::kMxFp4) return source.name + kMxFp4Scales;
+  for (const char *suffix : kScaleSuffixes) {
+    const TensorInfo *info = index.find(source.name + suffix);
+    if (info != nullptr && info->file == source.scales.file &&
+        info->offset == source.scales.offset) {
+      return source.name + suffix;
+    }
+  }
+  throw_error(StatusCode::kInternal, "no name for the scales of %s", source.name.c_str());
 }
 
 const char *find_scale_suffix(const TensorIndex &index, const std::string &name) {

@@ -4,8 +4,9 @@
 // after every check against the shape that its use implies. The only place that knows how formats
 // are recognised: plain F32/F16/BF16, block FP8 (`X` + `X_scale_inv`), the community container
 // (`X` + `X.qs`; formats int8-row, int4-row, int4-grouped, fp8-e4m3-b128 by byte counts or by the
-// `colibri.fmt` stamp), and matrices that a packed snapshot's manifest describes. Other formats of
-// the container (2-bit, 3-bit, lattice) are recognised and refused by name: Error(kUnsupported).
+// `colibri.fmt` stamp), MXFP4 (`X_blocks` + `X_scales`), and matrices that a packed snapshot's
+// manifest describes. Other formats of the container (2-bit, 3-bit, lattice) are recognised and
+// refused by name: Error(kUnsupported).
 
 #pragma once
 
@@ -26,7 +27,8 @@ enum class StoredFormat : uint8_t {
   kInt8Row,   // signed byte, float32 scale per row
   kInt4Row,  // ceil(I/2) bytes a row, low nibble = even column, value = nibble - 8; one scale a row
   kInt4Grouped,  // as kInt4Row; float32 scales [O][ceil(I/group)]
-  kPacked,       // as WeightSource::packed says, in the bytes that memory has
+  kMxFp4,  // ceil(I/2) bytes a row of E2M1 codes, low nibble = even column; an exponent byte per 32
+  kPacked,  // as WeightSource::packed says, in the bytes that memory has
 };
 const char *stored_format_name(StoredFormat format) noexcept;  // "bf16", "int4-grouped", "packed"
 
@@ -34,11 +36,16 @@ const char *stored_format_name(StoredFormat format) noexcept;  // "bf16", "int4-
 constexpr const char *kContainerScales = ".qs";
 constexpr const char *kFp8Scales = "_scale_inv";
 constexpr const char *kScaleSuffixes[] = {kContainerScales, kFp8Scales};
+// MXFP4: what follows the common part of two names.
+constexpr const char *kMxFp4Blocks = "_blocks";
+constexpr const char *kMxFp4Scales = "_scales";
 
 struct TensorSpan {
   uint32_t file = 0;  // index into TensorIndex::files()
   uint64_t offset = 0;
   uint64_t bytes = 0;  // 0: absent
+
+  bool operator==(const TensorSpan &) const = default;
 };
 
 struct WeightSource {
@@ -47,10 +54,18 @@ struct WeightSource {
   uint64_t rows = 0;  // 1 for a vector
   uint64_t columns = 0;
   uint32_t group = 0;  // columns per scale for kInt4Grouped; 0 otherwise
-  TensorSpan values;   // kPacked: this matrix's values and scales
-  TensorSpan scales;   // absent for plain formats and kPacked
+  // Which rows of what is stored in `values` these are: first_row + i * row_step. Not 0 and 1 only
+  // where gate and up alternate in a tensor that holds both, of kF32, kF16, kBF16 or kMxFp4. Rows
+  // that follow one another have a span of their own.
+  uint64_t first_row = 0;
+  uint64_t row_step = 1;
+  // Plain formats: stored [columns][stored rows], inputs first. For a vector: nothing.
+  bool is_transposed = false;
+  uint64_t stored_rows = 0;  // rows that `values` holds; 0: `rows`
+  TensorSpan values;         // kPacked: this matrix's values and scales
+  TensorSpan scales;         // absent for plain formats and kPacked
   // kF32, kBF16, or kF8E8M0 (one exponent byte: value 2^(byte - 127)); the last two only with
-  // kFp8Block.
+  // kFp8Block. kMxFp4: kF8E8M0, also where the file says U8.
   TensorType scale_type = TensorType::kF32;
   WeightLayout packed;  // kPacked; its columns are `rows`, its depth is `columns`
   bool is_present() const noexcept { return values.bytes != 0; }
@@ -76,6 +91,26 @@ WeightSource find_plain_matrix(const TensorIndex &index, const std::string &name
                                uint64_t columns);
 // A vector of `size` elements stored as F32, F16 or BF16.
 WeightSource find_vector(const TensorIndex &index, const std::string &name, uint64_t size);
+
+// A part of a tensor that holds all experts of a layer. `expert` of n_experts equal slices of
+// [n_experts, ..]; the slice is [rows_of_slice, columns], or [columns, rows_of_slice] if
+// transposed.
+struct FusedPart {
+  std::string name;  // of a plain tensor, or the common part of the two names of MXFP4
+  uint64_t n_experts = 0, expert = 0;
+  uint64_t stored_rows = 0, columns = 0;
+  uint64_t first_row = 0, row_step = 1, rows = 0;
+  bool is_transposed = false;  // MXFP4 never is
+};
+// As find_matrix(). The whole tensor must have exactly the shape that the part implies.
+WeightSource find_fused_matrix(const TensorIndex &index, const FusedPart &part);
+// A vector: columns is 1, the tensor [n_experts, stored_rows].
+WeightSource find_fused_vector(const TensorIndex &index, const FusedPart &part);
+
+// Name of the tensor with the values of `source`: its name, or for MXFP4 that of the codes.
+std::string values_name(const WeightSource &source);
+// Name of the tensor with the scales of `source`; empty if it has none.
+std::string scales_name(const TensorIndex &index, const WeightSource &source);
 
 // Name of the tensor that is absent if `name` is to be read: `name` itself, its scales, or empty if
 // none is.

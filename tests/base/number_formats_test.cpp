@@ -114,6 +114,20 @@ TEST_CASE("every FP8 E4M3 code converts to its exact value") {
   REQUIRE(fp8_e4m3_to_float(0x01) == 0.001953125f);
 }
 
+TEST_CASE("every code and every exponent of MXFP4 converts to its exact value") {
+  const float magnitudes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  for (int code = 0; code < 16; ++code) {
+    const float value = colibri::fp4_e2m1_to_float(static_cast<uint8_t>(code));
+    REQUIRE(std::fabs(value) == magnitudes[code % 8]);
+    REQUIRE(std::signbit(value) == (code >= 8));
+  }
+  for (int bits = 0; bits < 255; ++bits) {
+    const float value = colibri::e8m0_to_float(static_cast<uint8_t>(bits));
+    REQUIRE(value == std::ldexp(1.0f, bits - 127));
+  }
+  REQUIRE(std::isnan(colibri::e8m0_to_float(255)));
+}
+
 TEST_CASE("16-bit patterns survive the way to float and back") {
   size_t n_wrong = 0;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {

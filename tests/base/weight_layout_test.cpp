@@ -10,11 +10,12 @@
 #include <random>
 #include <vector>
 
+#include "lib/base/number_formats.h"
 #include "tests/support/catch.h"
 #include "tests/support/guarded_array.h"
 
 using colibri::pack_matrix;
-using colibri::RowMajorMatrix;
+using colibri::PackingSource;
 using colibri::WeightFormat;
 using colibri::WeightLayout;
 using colibri::test::GuardedArray;
@@ -27,7 +28,9 @@ size_t element_bytes(WeightFormat format) {
 }
 
 size_t row_bytes(const WeightLayout &layout) {
-  if (layout.format == WeightFormat::kInt4) return (layout.depth + 1) / 2;
+  if (layout.format == WeightFormat::kInt4 || layout.format == WeightFormat::kMxFp4) {
+    return (layout.depth + 1) / 2;
+  }
   return layout.depth * element_bytes(layout.format);
 }
 
@@ -114,7 +117,8 @@ void check_layout(const WeightLayout &layout, size_t first_row) {
   const Tensor tensor(layout, first_row);
   GuardedArray<uint8_t> packed(layout.total_bytes());
   REQUIRE(layout.total_bytes() % 64 == 0);
-  pack_matrix(layout, {tensor.values.data(), tensor.scales.data(), first_row}, packed.data());
+  pack_matrix(layout, {tensor.values.data(), tensor.scales.data(), nullptr, first_row},
+              packed.data());
   if (layout.is_integer()) {
     check_integers(layout, tensor, first_row, packed.data());
   } else {
@@ -218,7 +222,7 @@ TEST_CASE("a weight is read back as its value times its scale, rounded once") {
       layout.scale_type = type;
       const Tensor tensor(layout, 0);
       GuardedArray<uint8_t> packed(layout.total_bytes());
-      pack_matrix(layout, {tensor.values.data(), tensor.scales.data(), 0}, packed.data());
+      pack_matrix(layout, {tensor.values.data(), tensor.scales.data()}, packed.data());
       for (size_t c = 0; c < layout.columns; ++c) {
         for (size_t d = 0; d < layout.depth; ++d) {
           const uint8_t *row = &tensor.values[c * row_bytes(layout)];
@@ -233,6 +237,126 @@ TEST_CASE("a weight is read back as its value times its scale, rounded once") {
   }
 }
 
+namespace {
+
+WeightLayout mxfp4_layout(uint32_t columns, uint32_t depth) {
+  WeightLayout layout;
+  layout.format = WeightFormat::kMxFp4;
+  layout.columns = columns;
+  layout.depth = depth;
+  layout.group = colibri::kMxFp4Group;
+  layout.scale_type = colibri::ScaleType::kE8M0;
+  return layout;
+}
+
+// Rows first, first + step, .. of a tensor of random codes and exponents become columns.
+void check_mxfp4(uint32_t columns, uint32_t depth, size_t first, size_t step) {
+  CAPTURE(columns, depth, first, step);
+  const WeightLayout layout = mxfp4_layout(columns, depth);
+  const size_t n_rows = first + (columns - 1) * step + 1;
+  const size_t code_bytes = (depth + 1) / 2, n_groups = (depth + 31) / 32;
+  GuardedArray<uint8_t> codes(n_rows * code_bytes), exponents(n_rows * n_groups);
+  std::mt19937 random(columns * 131 + depth);
+  for (uint8_t &byte : codes) byte = static_cast<uint8_t>(random());
+  for (uint8_t &byte : exponents) byte = static_cast<uint8_t>(100 + random() % 50);
+  PackingSource source;
+  source.values = codes.data();
+  source.scale_bytes = exponents.data();
+  source.first_row = first;
+  source.row_step = step;
+  GuardedArray<uint8_t> packed(layout.total_bytes());
+  pack_matrix(layout, source, packed.data());
+  REQUIRE(packed.front_is_intact());
+  REQUIRE(layout.panel_bytes() == (depth + 7) / 8 * 64);
+  REQUIRE(layout.scale_panel_bytes() == n_groups * 16);
+  for (size_t c = 0; c < layout.n_panels() * 16; ++c) {
+    const size_t row = first + c * step;
+    for (size_t d = 0; d < (depth + 7) / 8 * 8; ++d) {
+      const uint8_t byte =
+          packed[c / 16 * layout.panel_bytes() + d / 8 * 64 + 4 * (c % 16) + d % 4];
+      const int got = d % 8 < 4 ? byte & 15 : byte >> 4;
+      if (c >= columns || d >= depth) {
+        REQUIRE(got == 0);
+        continue;
+      }
+      const uint8_t pair = codes[row * code_bytes + d / 2];
+      const int code = d % 2 == 0 ? pair & 15 : pair >> 4;
+      const uint8_t exponent = exponents[row * n_groups + d / 32];
+      REQUIRE(got == code);
+      const float weight =
+          colibri::fp4_e2m1_to_float(static_cast<uint8_t>(code)) * colibri::e8m0_to_float(exponent);
+      REQUIRE(colibri::unpack_weight({layout, packed.data()}, c, d) == weight);
+    }
+    for (size_t g = 0; g < n_groups; ++g) {
+      const size_t at = layout.scale_offset() + (c / 16 * n_groups + g) * 16 + c % 16;
+      REQUIRE(packed[at] == (c < columns ? exponents[row * n_groups + g] : 0));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("MXFP4 is packed code for code and exponent for exponent") {
+  for (const uint32_t columns : kSizes) {
+    for (const uint32_t depth : kSizes) check_mxfp4(columns, depth, 0, 1);
+  }
+  check_mxfp4(20, 2880, 0, 1);
+}
+
+TEST_CASE("rows of gate and up that alternate become the columns of two matrices") {
+  for (const size_t first : {0, 1}) {
+    check_mxfp4(33, 96, first, 2);
+    WeightLayout layout;
+    layout.format = WeightFormat::kBF16;
+    layout.columns = 33;
+    layout.depth = 20;
+    GuardedArray<uint8_t> tensor(66 * 40), packed(layout.total_bytes());
+    for (size_t i = 0; i < tensor.size(); ++i) tensor[i] = static_cast<uint8_t>(i * 7 + i / 256);
+    PackingSource source;
+    source.values = tensor.data();
+    source.first_row = first;
+    source.row_step = 2;
+    pack_matrix(layout, source, packed.data());
+    for (size_t c = 0; c < 33; ++c) {
+      for (size_t d = 0; d < 20; ++d) {
+        const uint8_t *got = &packed[c / 16 * layout.panel_bytes() + (d * 16 + c % 16) * 2];
+        REQUIRE(std::memcmp(got, &tensor[(first + 2 * c) * 40 + 2 * d], 2) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a tensor with its inputs first is packed as its transposition is") {
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kF16}) {
+    for (const size_t step : {1, 2}) {
+      WeightLayout layout;
+      layout.format = format;
+      layout.columns = 21;
+      layout.depth = 34;
+      const size_t n_rows = 3 + 21 * step, bytes = element_bytes(format);
+      GuardedArray<uint8_t> rows(n_rows * 34 * bytes), transposed(rows.size());
+      std::mt19937 random(5);
+      for (uint8_t &byte : rows) byte = static_cast<uint8_t>(random());
+      for (size_t r = 0; r < n_rows; ++r) {
+        for (size_t d = 0; d < 34; ++d) {
+          std::memcpy(&transposed[(d * n_rows + r) * bytes], &rows[(r * 34 + d) * bytes], bytes);
+        }
+      }
+      PackingSource source;
+      source.values = rows.data();
+      source.first_row = 1;
+      source.row_step = step;
+      GuardedArray<uint8_t> expected(layout.total_bytes()), got(layout.total_bytes());
+      pack_matrix(layout, source, expected.data());
+      source.values = transposed.data();
+      source.is_transposed = true;
+      source.n_tensor_rows = n_rows;
+      pack_matrix(layout, source, got.data());
+      REQUIRE(std::memcmp(got.data(), expected.data(), got.size()) == 0);
+    }
+  }
+}
+
 TEST_CASE("formats have names for messages and files") {
   REQUIRE(weight_format_name(WeightFormat::kF32) == std::string("f32"));
   REQUIRE(weight_format_name(WeightFormat::kBF16) == std::string("bf16"));
@@ -240,6 +364,8 @@ TEST_CASE("formats have names for messages and files") {
   REQUIRE(weight_format_name(WeightFormat::kFp8) == std::string("fp8"));
   REQUIRE(weight_format_name(WeightFormat::kInt8) == std::string("int8"));
   REQUIRE(weight_format_name(WeightFormat::kInt4) == std::string("int4"));
+  REQUIRE(weight_format_name(WeightFormat::kMxFp4) == std::string("mxfp4"));
+  REQUIRE(scale_type_name(colibri::ScaleType::kE8M0) == std::string("e8m0"));
   REQUIRE(scale_type_name(colibri::ScaleType::kF32) == std::string("f32"));
   REQUIRE(scale_type_name(colibri::ScaleType::kBF16) == std::string("bf16"));
 }

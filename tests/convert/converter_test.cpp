@@ -158,6 +158,66 @@ TEST_CASE("keep changes no weight of a float or FP8 model") {
   }
 }
 
+TEST_CASE("experts in tensors of all experts give the bytes that separate matrices give") {
+  for (const ConversionOptions &options : {ConversionOptions(), keep_all()}) {
+    const Folders separate;
+    const Folders fused;
+    TinyModel model = make_random_model();
+    separate.write(model);
+    for (const int layer : {1, 2}) model.fuse_experts(layer);
+    fused.write(model);
+    convert_quietly(separate.source(), separate.result(), options);
+    convert_quietly(fused.source(), fused.result(), options);
+    const Snapshot a = Snapshot::open(separate.result());
+    const Snapshot b = Snapshot::open(fused.result());
+    CHECK(b.sources().ignored_tensors.empty());
+    for (const std::string_view tensor : a.index().names()) {
+      const std::string name(tensor);
+      INFO(name);
+      REQUIRE(b.index().find(name) != nullptr);
+      CHECK(read_tensor(a.index(), name) == read_tensor(b.index(), name));
+    }
+    CHECK(a.index().size() == b.index().size());
+  }
+}
+
+TEST_CASE("a model of every family converts, all of its tensors in their places") {
+  for (const char *name : {"deepseek_v3-yarn", "deepseek_v32", "glm4_moe", "glm4_moe_lite",
+                           "mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "qwen3_moe-nonorm-tied"}) {
+    INFO(name);
+    const std::string source_path = std::string(COLIBRI_TEST_DATA) + "/" + name;
+    const Folders folders;
+    convert_quietly(source_path, folders.result("kept"), keep_all());
+    const Snapshot source = Snapshot::open(source_path);
+    const Snapshot kept = Snapshot::open(folders.result("kept"));
+    CHECK(count_same_experts(source, kept) > 10);
+    CHECK(kept.sources().ignored_tensors.size() == source.sources().ignored_tensors.size());
+    convert_quietly(source_path, folders.result());
+    const Snapshot packed = Snapshot::open(folders.result());
+    CHECK(packed.config() == source.config());
+    const LayerSources &layer = packed.sources().layers.back();
+    CHECK(layer.output.format == StoredFormat::kPacked);
+    CHECK(layer.experts.back().down.format == StoredFormat::kPacked);
+    if (source.config().attention == AttentionKind::kGrouped) {
+      for (const auto field : {&LayerSources::query, &LayerSources::key, &LayerSources::value}) {
+        CHECK((layer.*field).format == StoredFormat::kPacked);
+      }
+    }
+  }
+}
+
+TEST_CASE("experts that cannot be packed yet are refused by name before anything is written") {
+  for (const char *name : {"gpt_oss", "gpt_oss-bf16"}) {
+    const Folders folders;
+    expect_failure(StatusCode::kUnsupported, {"mlp.experts.gate_up_proj", "not converted yet"},
+                   [&] {
+                     convert_snapshot(std::string(COLIBRI_TEST_DATA) + "/" + name, folders.result(),
+                                      ConversionOptions());
+                   });
+    CHECK_FALSE(fs::exists(folders.result()));
+  }
+}
+
 TEST_CASE("what the model does not use is in the result all the same") {
   for (const char *name : {"mtp", "int4g64"}) {
     const Folders folders;

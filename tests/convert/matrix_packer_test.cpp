@@ -17,27 +17,34 @@ WeightLayout quantised_layout(const WeightSource &source, WeightFormat format, u
   return colibri::quantised_layout(format, source.rows, source.columns, group);
 }
 
-std::vector<uint8_t> stream(const StoredMatrix &matrix, const WeightLayout &layout,
-                            uint32_t n_threads, ErrorSums *sums = nullptr) {
+std::vector<uint8_t> stream(const TensorIndex &index, const WeightSource &source,
+                            const WeightLayout &layout, uint32_t n_threads,
+                            ErrorSums *sums = nullptr) {
   ThreadPool threads(n_threads);
-  MatrixPacker packer(matrix.index(), threads, ScaleSearch::kSearch);
+  MatrixPacker packer(index, threads, ScaleSearch::kSearch);
   std::vector<uint8_t> bytes;
-  const ErrorSums found = packer.stream(
-      matrix.source(), layout,
-      [&](std::span<const uint8_t> part) { bytes.insert(bytes.end(), part.begin(), part.end()); });
+  const ErrorSums found = packer.stream(source, layout, [&](std::span<const uint8_t> part) {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  });
   if (sums != nullptr) *sums = found;
   return bytes;
 }
 
+std::vector<uint8_t> stream(const StoredMatrix &matrix, const WeightLayout &layout,
+                            uint32_t n_threads, ErrorSums *sums = nullptr) {
+  return stream(matrix.index(), matrix.source(), layout, n_threads, sums);
+}
+
 // As the library packs the matrix when it opens the source.
-std::vector<uint8_t> load(const StoredMatrix &matrix) {
-  const WeightSource &source = matrix.source();
+std::vector<uint8_t> load(const TensorIndex &index, const WeightSource &source) {
   Buffer staging(staging_bytes(source), "staging");
   Buffer packed(packed_layout(source).total_bytes(), "packed");
   REQUIRE(
-      load_packed(matrix.index(), source, {staging.data(), staging.size()}, packed.data(), nullptr)
-          .is_ok());
+      load_packed(index, source, {staging.data(), staging.size()}, packed.data(), nullptr).is_ok());
   return {packed.data(), packed.data() + packed.size()};
+}
+std::vector<uint8_t> load(const StoredMatrix &matrix) {
+  return load(matrix.index(), matrix.source());
 }
 
 const char *const kForms[] = {"F32",          "F16",  "BF16", "F8",
@@ -124,6 +131,66 @@ TEST_CASE("a weight or a scale that is no finite number is refused with its plac
   refuse(spoil("INT8", 1, 4 * 39, infinity), true, {"scales", "tensor a.weight", "row 39"});
   refuse(spoil("INT4 32", 1, 4 * (5 * 3 + 4), infinity), true,
          {"scales", "tensor a.weight", "row 3, column 4"});
+}
+
+TEST_CASE("MXFP4 is repacked, code for code and exponent for exponent, also every other row") {
+  // The bytes of a plain tensor stand for 80 rows of 64 codes and their exponents.
+  std::vector<TestTensor> tensors = make_stored_matrix("BF16", "a.weight", 40, 130);
+  for (size_t i = 80 * 32; i < 80 * 34; ++i) tensors[0].data[i] = static_cast<char>(90 + i % 60);
+  const StoredMatrix matrix(tensors, 40, 130);
+  WeightSource source = matrix.source();
+  source.format = StoredFormat::kMxFp4;
+  source.columns = 64;
+  source.scale_type = TensorType::kF8E8M0;
+  source.scales = {source.values.file, source.values.offset + 80 * 32, 80 * 2};
+  source.values.bytes = 80 * 32;
+  for (const uint64_t step : {1, 2}) {
+    source.rows = 80 / step;
+    source.row_step = step;
+    source.stored_rows = 80;
+    source.first_row = step - 1;
+    for (const uint32_t n_threads : {1u, 3u}) {
+      ErrorSums sums;
+      CHECK(stream(matrix.index(), source, packed_layout(source), n_threads, &sums) ==
+            load(matrix.index(), source));
+      CHECK(sums.weight == 0);
+    }
+  }
+  tensors[0].data[80 * 32 + 7] = '\xff';
+  const StoredMatrix spoilt(tensors, 40, 130);
+  source.values.offset = spoilt.source().values.offset;
+  source.scales.offset = source.values.offset + 80 * 32;
+  expect_failure(StatusCode::kNonFinite, {"scales", "a.weight", "row 3, column 1"},
+                 [&] { stream(spoilt.index(), source, packed_layout(source), 1); });
+}
+
+TEST_CASE("a matrix that is stored inputs first becomes what its transposition becomes") {
+  std::vector<TestTensor> tensors = make_stored_matrix("BF16", "a.weight", 40, 130);
+  const StoredMatrix rows(tensors, 40, 130);
+  std::string transposed(tensors[0].data.size(), '\0');
+  for (size_t r = 0; r < 40; ++r) {
+    for (size_t d = 0; d < 130; ++d) {
+      transposed.replace(2 * (d * 40 + r), 2, tensors[0].data, 2 * (r * 130 + d), 2);
+    }
+  }
+  tensors[0].data = transposed;
+  const StoredMatrix inputs_first(tensors, 40, 130);
+  WeightSource source = inputs_first.source();
+  source.is_transposed = true;
+  source.stored_rows = 40;
+  for (const WeightLayout &layout :
+       {packed_layout(source), quantised_layout(source, WeightFormat::kInt4, 32)}) {
+    CHECK(stream(inputs_first.index(), source, layout, 2) == stream(rows, layout, 2));
+  }
+}
+
+TEST_CASE("a bias is widened to a plain F32 vector") {
+  const StoredMatrix matrix("BF16", 40, 1);
+  const WeightLayout layout = vector_layout(matrix.source());
+  const std::vector<uint8_t> bytes = stream(matrix, layout, 1);
+  REQUIRE(bytes.size() == 3 * 64);
+  const std::vector<float> weights = matrix.weights();
+  CHECK(std::memcmp(bytes.data(), weights.data(), 40 * sizeof(float)) == 0);
 }
 
 TEST_CASE("what the sink throws ends the matrix") {

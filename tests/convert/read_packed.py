@@ -74,7 +74,7 @@ def main():
             file.seek(begin)
             assert layout is None and file.read(size) == struct.pack("<3f", 1.0, 2.0, 3.0)
     formats = {tensors[s["tensor"]][3]["parts"][s["part"]]["format"] for s in samples}
-    assert formats == {"f32", "bf16", "f16", "fp8", "int8", "int4"}, formats
+    assert formats == {"f32", "bf16", "f16", "fp8", "int8", "int4", "mxfp4"}, formats
     print("%d weights of %d matrices are as they were packed" % (n_weights, len(samples)))
 
 

@@ -20,8 +20,8 @@ ModelConfig config_of(const std::string &name) {
 // Weights of the attention matrices of one layer.
 uint64_t count_attention(const ModelConfig &c) {
   const uint64_t heads = c.n_heads;
-  return uint64_t{c.query_latent} * (c.width + heads * (c.nope_width + c.rope_width)) +
-         uint64_t{c.width} * (c.kv_latent + c.rope_width) +
+  return uint64_t{c.query_latent} * (c.width + heads * (c.nope_width + c.rotary.width)) +
+         uint64_t{c.width} * (c.kv_latent + c.rotary.width) +
          heads * (c.nope_width + c.value_width) * c.kv_latent +
          uint64_t{c.width} * heads * c.value_width;
 }
@@ -48,7 +48,7 @@ TEST_CASE("experts, router and vocabulary have the published sizes") {
     CHECK(config.expert_width == model.expert_width);
     CHECK(config.n_experts == model.n_experts);
     CHECK(config.n_experts_per_token == model.n_experts_per_token);
-    CHECK(config.n_shared_experts == model.n_shared);
+    CHECK(config.shared_width == model.n_shared * model.expert_width);
     CHECK(config.vocabulary_size == model.vocabulary);
     CHECK(config.n_layers == kChoices.n_layers);
     for (const FeedForwardKind kind : config.feed_forward_kinds) {

@@ -23,8 +23,10 @@ class SampleMatrix {
   SampleMatrix(const WeightLayout &layout, uint32_t seed) : layout_(layout), random_(seed) {
     make_scales();
     weights_.resize(size_t{layout.columns} * layout.depth);
-    const size_t row_bytes = layout.format == WeightFormat::kInt4 ? (layout.depth + size_t{1}) / 2
-                                                                  : layout.depth * element_bytes();
+    const bool has_nibbles =
+        layout.format == WeightFormat::kInt4 || layout.format == WeightFormat::kMxFp4;
+    const size_t row_bytes =
+        has_nibbles ? (layout.depth + size_t{1}) / 2 : layout.depth * element_bytes();
     values_.resize(layout.columns * row_bytes);
     for (size_t c = 0; c < layout.columns; ++c) {
       for (size_t d = 0; d < layout.depth; ++d) {
@@ -36,7 +38,7 @@ class SampleMatrix {
 
   std::vector<uint8_t> pack() const {
     std::vector<uint8_t> bytes(layout_.total_bytes());
-    pack_matrix(layout_, {values_.data(), scales_.data(), 0}, bytes.data());
+    pack_matrix(layout_, {values_.data(), scales_.data(), exponents_.data()}, bytes.data());
     return bytes;
   }
   const std::vector<float> &weights() const { return weights_; }
@@ -56,6 +58,11 @@ class SampleMatrix {
   void make_scales() {
     scales_.resize(scale_rows() * layout_.scale_groups());
     for (float &scale : scales_) scale = static_cast<float>(random_() % 127 + 1) / 512.0f;
+    if (layout_.format != WeightFormat::kMxFp4) return;
+    for (float &scale : scales_) {
+      exponents_.push_back(static_cast<uint8_t>(random_() % 240));
+      scale = e8m0_to_float(exponents_.back());
+    }
   }
 
   float scale_of(size_t column, size_t depth) const {
@@ -85,6 +92,9 @@ class SampleMatrix {
       case WeightFormat::kInt4:
         row[d / 2] = static_cast<uint8_t>(row[d / 2] | (code & 15) << (d % 2 * 4));
         return static_cast<float>((code & 15) - 8);
+      case WeightFormat::kMxFp4:
+        row[d / 2] = static_cast<uint8_t>(row[d / 2] | (code & 15) << (d % 2 * 4));
+        return fp4_e2m1_to_float(static_cast<uint8_t>(code & 15));
     }
     return 0.0f;
   }
@@ -98,6 +108,7 @@ class SampleMatrix {
   std::mt19937 random_;
   std::vector<uint8_t> values_;
   std::vector<float> scales_;
+  std::vector<uint8_t> exponents_;  // MXFP4: of the scales
   std::vector<float> weights_;
 };
 
@@ -171,6 +182,12 @@ PackedWriterPlan make_plan(const std::string &destination) {
   add_matrix("f16", layout(F::kF16, 18, 6));
   const WeightLayout gate = layout(F::kInt4, 24, 48, 16, ScaleType::kBF16);
   add_packed(&plan, "expert", PackedForm::kExpert, {gate, gate, layout(F::kInt8, 48, 24, 16)});
+  const WeightLayout fp4_gate = layout(F::kMxFp4, 20, 64, 32, ScaleType::kE8M0);
+  const WeightLayout fp4_bias = layout(F::kF32, 20, 1);
+  add_matrix("mxfp4", layout(F::kMxFp4, 33, 100, 32, ScaleType::kE8M0));
+  add_packed(&plan, "expert with biases", PackedForm::kExpert,
+             {fp4_gate, fp4_gate, layout(F::kMxFp4, 64, 20, 32, ScaleType::kE8M0), fp4_bias,
+              fp4_bias, layout(F::kF32, 64, 1)});
   add_packed(&plan, "heads", PackedForm::kHeads,
              {layout(F::kInt8, 20, 12, 16, ScaleType::kBF16), layout(F::kBF16, 6, 20)}, 3);
   plan.tensors.push_back({"plain", "F32", {3}, 12, std::nullopt});

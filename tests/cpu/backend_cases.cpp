@@ -21,6 +21,7 @@ ScratchShape scratch_shape() {
   shape.max_rows = 40;
   shape.n_heads = 20;
   shape.key_width = 48;
+  shape.value_width = 32;
   shape.expert_width = 160;
   shape.n_experts_per_token = 4;
   shape.n_experts = 32;

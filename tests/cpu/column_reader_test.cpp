@@ -12,8 +12,9 @@ using namespace colibri::test;
 
 TEST_CASE("a column comes back as its dequantised weights") {
   std::mt19937 random(61);
-  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kF16,
-                                    WeightFormat::kFp8, WeightFormat::kInt8, WeightFormat::kInt4}) {
+  for (const WeightFormat format :
+       {WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kFp8,
+        WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kMxFp4}) {
     for (const bool has_row_scale : {false, true}) {
       if (has_row_scale && format < WeightFormat::kInt8) continue;
       CAPTURE(weight_format_name(format), has_row_scale);

@@ -6,8 +6,10 @@
 #include "cpu/cpu_backend.h"
 
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
+#include "lib/base/number_formats.h"
 #include "lib/base/status.h"
 #include "tests/cpu/backend_cases.h"
 #include "tests/support/catch.h"
@@ -54,7 +56,7 @@ TEST_CASE("attention gives the same bits with any threads and any rows beside th
   std::vector<AttentionRow> rows;
   for (const uint32_t n_keys : {1u, 64u, 200u, 500u, 333u, 77u}) {
     rows.push_back(
-        {keys.data(), values.data(), n_keys == 200 ? positions.data() : nullptr, n_keys});
+        {keys.data(), values.data(), n_keys == 200 ? positions.data() : nullptr, 0, n_keys});
   }
   const auto run = [&](Backend &backend, Backend::Scratch &scratch, size_t first, size_t n) {
     Floats out(n * 20 * 32);
@@ -81,6 +83,57 @@ TEST_CASE("attention gives the same bits with any threads and any rows beside th
     const Floats alone =
         run_everywhere([&](auto &backend, auto &scratch) { return run(backend, scratch, row, 1); });
     REQUIRE(are_same(&alone[0], &all[row * 640], 640));
+  }
+}
+
+TEST_CASE("rows are stored in the slot's format with any threads") {
+  std::mt19937 random(78);
+  const size_t n_rows = 30, width = 20, x_stride = 70, head_stride = 200;
+  GuardedArray<float> x((n_rows - 1) * x_stride + 3 * width);
+  fill_normal(x, random);
+  for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kF16}) {
+    const size_t bytes = kv_type_bytes(type);
+    const auto run = [&](Backend &backend, Backend::Scratch &) {
+      const size_t row_bytes = (2 * head_stride + width) * bytes;
+      GuardedArray<uint8_t> slots(n_rows * row_bytes);
+      std::vector<void *> places;
+      for (size_t r = 0; r < n_rows; ++r) places.push_back(slots.data() + r * row_bytes);
+      StoreArgs args;
+      args.x = x.data();
+      args.x_stride = x_stride;
+      args.n_rows = n_rows;
+      args.n_heads = 3;
+      args.width = width;
+      args.type = type;
+      args.destinations = places;
+      args.head_stride = head_stride;
+      backend.store(args);
+      Floats stored;
+      for (size_t r = 0; r < n_rows; ++r) {
+        for (size_t i = 0; i < 2 * head_stride + width; ++i) {
+          const bool is_piece = i % head_stride < width;
+          const uint8_t *at = slots.data() + r * row_bytes + i * bytes;
+          uint16_t half = 0;
+          float value = 0.0f;
+          std::memcpy(&half, at, 2);
+          if (type == KvType::kF32) std::memcpy(&value, at, 4);
+          if (type == KvType::kBF16) value = bf16_to_float(half);
+          if (type == KvType::kF16) value = f16_to_float(half);
+          if (is_piece) stored.push_back(value);
+          if (!is_piece) REQUIRE(slots.is_untouched(r * row_bytes + i * bytes));
+        }
+      }
+      return stored;
+    };
+    const Floats stored = run_everywhere(run);
+    for (size_t r = 0; r < n_rows; ++r) {
+      for (size_t i = 0; i < 3 * width; ++i) {
+        float expected = x[r * x_stride + i];
+        if (type == KvType::kBF16) expected = bf16_to_float(float_to_bf16(expected));
+        if (type == KvType::kF16) expected = f16_to_float(float_to_f16(expected));
+        REQUIRE(stored[r * 3 * width + i] == expected);
+      }
+    }
   }
 }
 
@@ -122,6 +175,9 @@ TEST_CASE("index scores and their selection are the same with any threads") {
 }
 
 TEST_CASE("rows are routed the same with any threads") {
+  const auto kind =
+      GENERATE(RouterKind::kSigmoid, RouterKind::kSoftmax, RouterKind::kSoftmaxOfChosen);
+  CAPTURE(router_kind_name(kind));
   std::mt19937 random(75);
   GuardedArray<float> logits(40 * 32), bias(32);
   fill_normal(logits, random);
@@ -130,6 +186,7 @@ TEST_CASE("rows are routed the same with any threads") {
     std::vector<int32_t> experts(40 * 4);
     Floats weights(40 * 4);
     RouteArgs args;
+    args.kind = kind;
     args.logits = logits.data();
     args.bias = bias.data();
     args.n_rows = 40;
@@ -148,6 +205,51 @@ TEST_CASE("rows are routed the same with any threads") {
     REQUIRE(sum == Approx(1.0f));
     REQUIRE(std::is_sorted(&result[160 + 4 * r], &result[160 + 4 * r + 4]));
   }
+}
+
+TEST_CASE("a linear task adds its bias to the finished sum") {
+  std::mt19937 random(78);
+  TestRows rows(5, 64, 32, random);
+  GuardedArray<float> bias(77);
+  fill_normal(bias, random);
+  for (const WeightFormat format : {WeightFormat::kInt4, WeightFormat::kBF16}) {
+    const TestMatrix matrix(make_layout(format, 77, 64, 32), random);
+    const bool uses_integers = format == WeightFormat::kInt4;
+    const auto run = [&](const float *added) {
+      return run_everywhere([&](Backend &backend, Backend::Scratch &scratch) {
+        Floats y(5 * 77);
+        LinearTask task = linear_task(matrix, rows.view(), y.data(), uses_integers);
+        task.bias = added;
+        backend.linear({&task, 1}, scratch);
+        return y;
+      });
+    };
+    Floats expected = run(nullptr);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 77];
+    REQUIRE(are_same(run(bias.data()).data(), expected.data(), expected.size()));
+  }
+}
+
+TEST_CASE("a gated shared part is weighed with the sigmoid of its logit") {
+  const float out[] = {1.0f, 2.0f, 3.0f, 4.0f}, shared[] = {8.0f, 16.0f, 8.0f, 16.0f};
+  const float weights[] = {1.0f, 1.0f}, logits[] = {0.0f, -1000.0f};
+  const Floats got = run_everywhere([&](Backend &backend, Backend::Scratch &) {
+    Floats x(4, 100.0f);
+    CombineArgs args;
+    args.x = x.data();
+    args.x_stride = 2;
+    args.expert_out = out;
+    args.weights = weights;
+    args.shared = shared;
+    args.shared_stride = 2;
+    args.shared_logits = logits;
+    args.n_rows = 2;
+    args.top_k = 1;
+    args.width = 2;
+    backend.combine(args);
+    return x;
+  });
+  REQUIRE(got == Floats{105.0f, 110.0f, 103.0f, 104.0f});
 }
 
 TEST_CASE("rotation turns pairs, interleaved or in halves") {
@@ -213,8 +315,8 @@ TEST_CASE("row operations give the same bits with any threads") {
     backend.silu({x.data(), x.data(), &y[2 * size], width, n_rows, width});
     backend.add({&y[3 * size], width, x.data(), width, n_rows, width});
     const Floats weights(n_rows * 1, 0.3f);
-    backend.combine(
-        {&y[4 * size], width, x.data(), weights.data(), x.data(), width, n_rows, 1, width});
+    backend.combine({&y[4 * size], width, x.data(), weights.data(), x.data(), width, nullptr,
+                     n_rows, 1, width});
     return y;
   });
 }

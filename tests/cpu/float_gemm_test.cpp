@@ -4,8 +4,10 @@
 // double precision.
 
 #include <cmath>
+#include <cstring>
 
 #include "cpu/matrix_task.h"
+#include "lib/base/number_formats.h"
 #include "tests/cpu/kernel_cases.h"
 #include "tests/support/catch.h"
 
@@ -17,8 +19,9 @@ using colibri::cpu::multiply_panels;
 
 namespace {
 
-constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kF16,
-                                     WeightFormat::kFp8, WeightFormat::kInt8, WeightFormat::kInt4};
+constexpr WeightFormat kFormats[] = {WeightFormat::kF32,  WeightFormat::kBF16, WeightFormat::kF16,
+                                     WeightFormat::kFp8,  WeightFormat::kInt8, WeightFormat::kInt4,
+                                     WeightFormat::kMxFp4};
 constexpr size_t kGap = 3;
 
 // Output rows with gaps between them, the last one ending at the guard page.
@@ -70,7 +73,7 @@ void compare_layout(const WeightLayout &layout, size_t n_rows) {
 // Both kinds of scales where there are scales.
 void compare_sets(WeightLayout layout, size_t n_rows) {
   compare_layout(layout, n_rows);
-  if (!layout.is_integer()) return;
+  if (!layout.is_integer() || layout.format == WeightFormat::kMxFp4) return;
   layout.scale_type = ScaleType::kBF16;
   compare_layout(layout, n_rows);
 }
@@ -165,7 +168,7 @@ TEST_CASE("every FP8 and every F16 code is widened as the reference widens it") 
     }
     const float scales[2] = {1.0f, 1.0f};
     GuardedArray<uint8_t> packed(layout.total_bytes());
-    pack_matrix(layout, {values.data(), scales, 0}, packed.data());
+    pack_matrix(layout, {values.data(), scales}, packed.data());
     // One depth of the matrix at a time, by rows of the unit matrix.
     GuardedArray<float> x(layout.depth);
     for (uint32_t d = 0; d < layout.depth; ++d) {
@@ -184,6 +187,64 @@ TEST_CASE("every FP8 and every F16 code is widened as the reference widens it") 
         task.y = got.y.data();
         multiply_panels(*row.set, task, 0, 16);
         REQUIRE(are_same(got.y.data(), expected.y.data(), 256));
+      }
+    }
+  }
+}
+
+TEST_CASE("float products of MXFP4 have the bits of those of its dequantised weights") {
+  std::mt19937 random(16);
+  const std::pair<size_t, size_t> shapes[] = {{33, 2880}, {20, 4096}, {50, 1}, {17, 203}, {7, 70}};
+  for (const auto &[columns, depth] : shapes) {
+    const TestMatrix matrix(make_layout(WeightFormat::kMxFp4, columns, depth, 32), random);
+    TestMatrix wide(make_layout(WeightFormat::kF32, columns, depth, 0), random);
+    for (size_t c = 0; c < columns; ++c) {
+      for (size_t d = 0; d < depth; ++d) {
+        const float weight = matrix.weight(c, d);
+        std::memcpy(&wide.values[4 * (c * depth + d)], &weight, 4);
+      }
+    }
+    wide.pack();
+    for (size_t n_rows = 1; n_rows <= 17; ++n_rows) {
+      TestRows rows(n_rows, depth, 0, random);
+      for (const KernelRow &row : runnable_rows()) {
+        CAPTURE(row.name, columns, depth, n_rows);
+        Output expected(n_rows, columns), got(n_rows, columns);
+        run(*row.set, make_task(wide, rows, expected));
+        run(*row.set, make_task(matrix, rows, got));
+        REQUIRE(are_same(got.y.data(), expected.y.data(), got.y.size()));
+      }
+    }
+  }
+}
+
+TEST_CASE("every code of MXFP4 and every exponent is widened as the reference widens it") {
+  std::mt19937 random(17);
+  TestMatrix matrix(make_layout(WeightFormat::kMxFp4, 256, 32, 32), random);
+  for (size_t c = 0; c < 256; ++c) {
+    matrix.scale_bytes[c] = static_cast<uint8_t>(c);
+    for (size_t i = 0; i < 16; ++i) matrix.values[16 * c + i] = static_cast<uint8_t>(0x11 * i);
+  }
+  matrix.pack();
+  GuardedArray<float> x(32);
+  for (size_t d = 0; d < 32; ++d) {
+    std::fill(x.begin(), x.end(), 0.0f);
+    x[d] = 1.0f;
+    for (const KernelRow &row : runnable_rows()) {
+      CAPTURE(row.name, d);
+      Output got(1, 256);
+      MatrixTask task;
+      task.matrix = matrix.view();
+      task.input.x = x.data();
+      task.input.n_rows = 1;
+      task.y = got.y.data();
+      multiply_panels(*row.set, task, 0, 16);
+      for (size_t c = 0; c < 256; ++c) {
+        // 6 * 2^126 is infinite, and infinity times 0 at another depth is NaN.
+        const float weight =
+            fp4_e2m1_to_float(static_cast<uint8_t>(d / 2)) * e8m0_to_float(static_cast<uint8_t>(c));
+        const float expected = c < 253 ? weight + 0.0f : NAN;
+        REQUIRE(are_same(&got.y[c], &expected, 1));
       }
     }
   }

@@ -17,7 +17,8 @@ using colibri::cpu::multiply_panels;
 
 namespace {
 
-constexpr WeightFormat kFormats[] = {WeightFormat::kInt8, WeightFormat::kInt4};
+constexpr WeightFormat kFormats[] = {WeightFormat::kInt8, WeightFormat::kInt4,
+                                     WeightFormat::kMxFp4};
 
 MatrixTask make_task(const TestMatrix &matrix, TestRows &rows, GuardedArray<float> &y) {
   MatrixTask task;
@@ -50,9 +51,11 @@ void compare_sets(const TestMatrix &matrix, TestRows &rows) {
   }
 }
 
-// Both kinds of scales.
+// Every kind of scales that the format has.
 void compare_sets(WeightLayout layout, size_t n_rows) {
-  for (const ScaleType scale_type : {ScaleType::kF32, ScaleType::kBF16}) {
+  for (const ScaleType scale_type : {ScaleType::kF32, ScaleType::kBF16, ScaleType::kE8M0}) {
+    const bool is_mxfp4 = layout.format == WeightFormat::kMxFp4;
+    if (is_mxfp4 != (scale_type == ScaleType::kE8M0)) continue;
     layout.scale_type = scale_type;
     std::mt19937 random(11);
     const TestMatrix matrix(layout, random);
@@ -109,18 +112,57 @@ TEST_CASE("integer products have the reference's bits for production widths") {
 TEST_CASE("the largest integers do not saturate") {
   std::mt19937 random(12);
   for (const WeightFormat format : kFormats) {
-    for (const uint8_t byte : {uint8_t{0x00}, uint8_t{0x7F}, uint8_t{0x80}, uint8_t{0xFF}}) {
+    for (const int byte : {0x00, 0x77, 0x7F, 0x80, 0xFF}) {
       TestMatrix matrix(make_layout(format, 32, 256, 256), random);
-      std::fill(matrix.values.begin(), matrix.values.end(), byte);
-      pack_matrix(matrix.layout, {matrix.values.data(), matrix.scales.data(), 0},
-                  matrix.packed.data());
+      std::fill(matrix.values.begin(), matrix.values.end(), static_cast<uint8_t>(byte));
+      matrix.pack();
       for (const int8_t extreme : {int8_t{127}, int8_t{-127}}) {
-        TestRows rows(5, 256, 256, random);
+        const size_t group = matrix.layout.group;
+        TestRows rows(5, 256, group, random);
         std::fill(rows.q.begin(), rows.q.end(), extreme);
-        std::fill(rows.sums.begin(), rows.sums.end(), 256 * extreme);
+        std::fill(rows.sums.begin(), rows.sums.end(), static_cast<int32_t>(group) * extreme);
         compare_sets(matrix, rows);
       }
     }
+  }
+}
+
+TEST_CASE("integer products of MXFP4 have the reference's bits for widths of models") {
+  for (const size_t depth : {2880, 4096, 2879}) {
+    for (size_t n_rows = 1; n_rows <= 17; ++n_rows) {
+      compare_sets(make_layout(WeightFormat::kMxFp4, 90, depth, 32), n_rows);
+    }
+  }
+}
+
+TEST_CASE("integer products of MXFP4 are exact: small whole numbers come out as they are") {
+  std::mt19937 random(18);
+  TestMatrix matrix(make_layout(WeightFormat::kMxFp4, 40, 96, 32), random);
+  std::fill(matrix.scale_bytes.begin(), matrix.scale_bytes.end(), uint8_t{128});
+  matrix.pack();
+  TestRows rows(3, 96, 32, random);
+  std::fill(rows.scales.begin(), rows.scales.end(), 1.0f);
+  for (const KernelRow &row : runnable_rows()) {
+    CAPTURE(row.name);
+    GuardedArray<float> y(3 * 40);
+    run(*row.set, make_task(matrix, rows, y));
+    for (size_t i = 0; i < y.size(); ++i) {
+      double sum = 0.0;
+      for (size_t d = 0; d < 96; ++d) sum += matrix.weight(i % 40, d) * rows.q[i / 40 * 96 + d];
+      REQUIRE(y[i] == sum);
+    }
+  }
+}
+
+TEST_CASE("the outermost exponents of MXFP4 are those of the reference") {
+  std::mt19937 random(19);
+  for (const size_t n_rows : {1, 2, 3, 5, 9}) {
+    TestMatrix matrix(make_layout(WeightFormat::kMxFp4, 80, 96, 32), random);
+    constexpr uint8_t kOuter[] = {0, 1, 2, 253, 254, 255};
+    for (uint8_t &byte : matrix.scale_bytes) byte = kOuter[random() % 6];
+    matrix.pack();
+    TestRows rows(n_rows, 96, 32, random);
+    compare_sets(matrix, rows);
   }
 }
 
@@ -141,7 +183,7 @@ TEST_CASE("integer products take rows through row lists") {
   std::mt19937 random(14);
   for (const WeightFormat format : kFormats) {
     const TestMatrix matrix(make_layout(format, 40, 50, 16), random);
-    TestRows rows(9, 50, 16, random);
+    TestRows rows(9, 50, matrix.layout.group, random);
     const int32_t x_rows[] = {8, 2, 2, 5, 0};
     const int32_t y_rows[] = {1, 6, 0, 3, 4};
     GuardedArray<float> all(9 * 40);
@@ -168,7 +210,8 @@ TEST_CASE("the reference's integer product agrees with double precision") {
   std::mt19937 random(15);
   for (const WeightFormat format : kFormats) {
     const TestMatrix matrix(make_layout(format, 37, 203, 48), random);
-    TestRows rows(2, 203, 48, random);
+    const size_t group = matrix.layout.group;
+    TestRows rows(2, 203, group, random);
     GuardedArray<float> got(2 * 37);
     run(kKernelSetRef, make_task(matrix, rows, got));
     const QuantisedRows quantised = rows.view().quantised;
@@ -178,7 +221,7 @@ TEST_CASE("the reference's integer product agrees with double precision") {
         for (size_t d = 0; d < 203; ++d) {
           const double x =
               quantised.q[r * quantised.q_stride + d] *
-              static_cast<double>(quantised.scales[r * quantised.group_stride + d / 48]);
+              static_cast<double>(quantised.scales[r * quantised.group_stride + d / group]);
           sum += matrix.weight(c, d) * x;
           size += std::fabs(matrix.weight(c, d) * x);
         }

@@ -22,6 +22,7 @@ size_t source_row_bytes(const WeightLayout &layout) {
     case WeightFormat::kF16:
       return 2 * layout.depth;
     case WeightFormat::kInt4:
+    case WeightFormat::kMxFp4:
       return (layout.depth + 1) / 2;
     default:
       return layout.depth;
@@ -92,7 +93,16 @@ TestMatrix::TestMatrix(const WeightLayout &matrix_layout, std::mt19937 &random)
     value = scale(random);
     if (layout.scale_type == ScaleType::kBF16) value = bf16_to_float(float_to_bf16(value));
   }
-  pack_matrix(layout, {values.data(), scales.data(), 0}, packed.data());
+  if (layout.format == WeightFormat::kMxFp4) {
+    scale_bytes.resize(scales.size());
+    for (uint8_t &byte : scale_bytes) byte = static_cast<uint8_t>(115 + random() % 12);
+  }
+  pack();
+}
+
+void TestMatrix::pack() {
+  for (size_t i = 0; i < scale_bytes.size(); ++i) scales[i] = e8m0_to_float(scale_bytes[i]);
+  pack_matrix(layout, {values.data(), scales.data(), scale_bytes.data()}, packed.data());
 }
 
 float TestMatrix::weight(size_t column, size_t d) const {
@@ -114,6 +124,9 @@ float TestMatrix::weight(size_t column, size_t d) const {
     return static_cast<float>(static_cast<int8_t>(row[d])) * scale;
   }
   const int nibble = d % 2 == 0 ? row[d / 2] & 15 : row[d / 2] >> 4;
+  if (layout.format == WeightFormat::kMxFp4) {
+    return fp4_e2m1_to_float(static_cast<uint8_t>(nibble)) * scale;
+  }
   return static_cast<float>(nibble - 8) * scale;
 }
 
@@ -162,6 +175,11 @@ WeightLayout make_layout(WeightFormat format, size_t columns, size_t depth, size
     layout.group = format == WeightFormat::kFp8 ? 128 : static_cast<uint32_t>(group);
   }
   layout.has_row_scale = has_row_scale;
+  if (format == WeightFormat::kMxFp4) {
+    layout.group = kMxFp4Group;
+    layout.scale_type = ScaleType::kE8M0;
+    layout.has_row_scale = false;
+  }
   return layout;
 }
 

@@ -32,12 +32,15 @@ void fill_normal(GuardedArray<float> &array, std::mt19937 &random, float deviati
 struct TestMatrix {
   TestMatrix(const WeightLayout &layout, std::mt19937 &random);
   PackedMatrix view() const { return {layout, packed.data()}; }
+  // Packs again after a change of values or scale_bytes.
+  void pack();
   // Dequantised weight as the contract defines it, from the unpacked source.
   float weight(size_t column, size_t d) const;
 
   WeightLayout layout;
   std::vector<uint8_t> values;
-  std::vector<float> scales;
+  std::vector<float> scales;         // MXFP4: of scale_bytes
+  std::vector<uint8_t> scale_bytes;  // MXFP4 only
   GuardedArray<uint8_t> packed;
 };
 
@@ -53,7 +56,7 @@ struct TestRows {
   GuardedArray<int32_t> sums;
 };
 
-// Layout of a format with a fitting group.
+// Layout of a format with a fitting group: FP8 and MXFP4 have but one, and MXFP4 no row scales.
 WeightLayout make_layout(WeightFormat format, size_t columns, size_t depth, size_t group,
                          bool has_row_scale = false);
 

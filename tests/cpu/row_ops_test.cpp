@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
+#include "lib/base/number_formats.h"
 #include "tests/cpu/kernel_cases.h"
 #include "tests/support/catch.h"
 
@@ -174,6 +176,37 @@ TEST_CASE("the reference's norms agree with double precision") {
   }
 }
 
+TEST_CASE("rounding to 16 bits has the reference's bits in every set") {
+  std::mt19937 random(15);
+  for (const size_t n : kSizes) {
+    GuardedArray<float> x(n);
+    for (float &value : x) {
+      const uint32_t bits = static_cast<uint32_t>(random());  // every kind of number
+      std::memcpy(&value, &bits, sizeof value);
+    }
+    const float special[] = {0x1.01p0f,     0x1.03p0f, 0x1.002p0f, 65519.0f,   65520.0f,  3e38f,
+                             0x1.ffffp127f, 0x1p-24f,  0x1p-25f,   0x1.8p-25f, kInfinity, NAN};
+    for (size_t i = 0; i < n && i < std::size(special); ++i) x[i] = special[i];
+    for (const KernelRow &row : runnable_rows()) {
+      CAPTURE(row.name, n);
+      GuardedArray<uint16_t> bf16(n), f16(n);
+      row.set->bf16_row(x.data(), n, bf16.data());
+      row.set->f16_row(x.data(), n, f16.data());
+      for (size_t i = 0; i < n; ++i) {
+        CAPTURE(i, x[i]);
+        const float as_bf16 = bf16_to_float(bf16[i]);
+        const float as_f16 = f16_to_float(f16[i]);
+        const float expected_bf16 = bf16_to_float(float_to_bf16(x[i]));
+        const float expected_f16 = f16_to_float(float_to_f16(x[i]));
+        REQUIRE(are_same(&as_bf16, &expected_bf16, 1));
+        REQUIRE(are_same(&as_f16, &expected_f16, 1));
+      }
+      REQUIRE(bf16.front_is_intact());
+      REQUIRE(f16.front_is_intact());
+    }
+  }
+}
+
 TEST_CASE("silu and sigmoid have the reference's bits in every set") {
   std::mt19937 random(25);
   for (const size_t n : kSizes) {
@@ -222,7 +255,12 @@ TEST_CASE("add and combine have the reference's bits in every set") {
       for (const size_t top_k : {0, 1, 5}) {
         compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
           std::copy(x.begin(), x.end(), y.begin());
-          set.combine_row({y.data(), out.data(), n + 5, weights, top_k, addend, n});
+          set.combine_row({y.data(), out.data(), n + 5, weights, top_k, addend, nullptr, n});
+        });
+        const float share = 0.37f;
+        compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+          std::copy(x.begin(), x.end(), y.begin());
+          set.combine_row({y.data(), out.data(), n + 5, weights, top_k, addend, &share, n});
         });
       }
     }
@@ -234,7 +272,76 @@ TEST_CASE("combine is x plus the chain of weighted outputs plus shared") {
   const float out[6] = {10.0f, 20.0f, 0.0f, 30.0f, 40.0f, 0.0f};
   const float weights[2] = {0.5f, 0.25f};
   const float shared[2] = {100.0f, 200.0f};
-  kKernelSetRef.combine_row(CombineRowArgs{x, out, 3, weights, 2, shared, 2});
+  kKernelSetRef.combine_row(CombineRowArgs{x, out, 3, weights, 2, shared, nullptr, 2});
   REQUIRE(x[0] == 1.0f + 5.0f + 7.5f + 100.0f);
   REQUIRE(x[1] == 2.0f + 10.0f + 10.0f + 200.0f);
+  const float share = 0.5f;
+  kKernelSetRef.combine_row(CombineRowArgs{x, out, 3, weights, 2, shared, &share, 2});
+  REQUIRE(x[0] == 113.5f + 5.0f + 7.5f + 50.0f);
+}
+
+TEST_CASE("clamped swish and softmax have the reference's bits in every set") {
+  std::mt19937 random(27);
+  for (const size_t n : kSizes) {
+    GuardedArray<float> gate(n), up(n);
+    fill_wide(gate, random);
+    fill_wide(up, random);
+    std::reverse(up.begin(), up.end());
+    for (const float limit : {7.0f, 0.5f}) {
+      compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+        set.clamped_swish_row({gate.data(), up.data(), n, limit, 1.702f, y.data()});
+      });
+      compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+        std::copy(gate.begin(), gate.end(), y.begin());
+        set.clamped_swish_row({y.data(), up.data(), n, limit, 1.702f, y.data()});
+      });
+    }
+    compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+      set.softmax_row(gate.data(), n, y.data());
+    });
+    fill_normal(gate, random, 5.0f);
+    compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+      set.softmax_row(gate.data(), n, y.data());
+    });
+    std::fill(gate.begin(), gate.end(), -1000.0f);  // below what padding would hold
+    compare_sets(n, [&](const KernelSet &set, GuardedArray<float> &y) {
+      set.softmax_row(gate.data(), n, y.data());
+    });
+  }
+}
+
+TEST_CASE(
+    "the reference's clamped swish agrees with double precision on both sides of its limits") {
+  const auto clamped_swish = [](float gate, float up) {
+    float y;
+    kKernelSetRef.clamped_swish_row({&gate, &up, 1, 7.0f, 1.702f, &y});
+    return y;
+  };
+  for (float gate = -30.0f; gate < 30.0f; gate += 0.71f) {
+    for (float up = -20.0f; up < 20.0f; up += 0.93f) {
+      const double a = std::min<double>(gate, 7.0);  // not clamped from below
+      const double b = std::clamp<double>(up, -7.0, 7.0);
+      const double expected = a / (1.0 + std::exp(-1.702 * a)) * (b + 1.0);
+      REQUIRE(clamped_swish(gate, up) == Approx(expected).epsilon(1e-5).margin(1e-9));
+    }
+  }
+  REQUIRE(clamped_swish(100.0f, 100.0f) == clamped_swish(7.0f, 7.0f));
+  REQUIRE(clamped_swish(2.0f, -100.0f) == clamped_swish(2.0f, -7.0f));
+  REQUIRE(std::isnan(clamped_swish(NAN, 1.0f)));
+  REQUIRE(std::isnan(clamped_swish(1.0f, NAN)));
+}
+
+TEST_CASE("the reference's softmax agrees with double precision and adds up to one") {
+  std::mt19937 random(28);
+  const size_t n = 130;
+  GuardedArray<float> x(n), y(n);
+  fill_normal(x, random, 4.0f);
+  kKernelSetRef.softmax_row(x.data(), n, y.data());
+  double sum = 0.0, total = 0.0;
+  for (const float value : x) sum += std::exp(static_cast<double>(value));
+  for (size_t i = 0; i < n; ++i) {
+    REQUIRE(y[i] == Approx(std::exp(static_cast<double>(x[i])) / sum).epsilon(1e-5).margin(1e-12));
+    total += y[i];
+  }
+  REQUIRE(total == Approx(1.0));
 }

@@ -72,6 +72,17 @@ std::vector<std::string> fuzz_seeds() {
       R"("index_topk":16,"indexer_types":["full","shared"],"index_topk_pattern":"FS","first_k_dense_replace":1,)"
       R"("intermediate_size":24,"moe_intermediate_size":6,"n_routed_experts":4,"num_experts_per_tok":2,)"
       R"("n_shared_experts":1,"routed_scaling_factor":2.5,"n_group":2,"topk_group":1,"eos_token_id":[30,7]})",
+      R"({"model_type":"gpt_oss","vocab_size":32,"hidden_size":16,"num_hidden_layers":2,)"
+      R"("max_position_embeddings":256,"rms_norm_eps":1e-5,"num_attention_heads":4,"num_key_value_heads":2,)"
+      R"("head_dim":8,"attention_bias":true,"intermediate_size":8,"num_local_experts":4,"num_experts_per_tok":2,)"
+      R"("layer_types":["sliding_attention","full_attention"],"sliding_window":4,"swiglu_limit":7.0,)"
+      R"("rope_scaling":{"rope_type":"yarn","factor":8,"original_max_position_embeddings":32,"beta_fast":32.0,)"
+      R"("beta_slow":1.0,"truncate":false,"mscale":1.0,"mscale_all_dim":0.5},"rope_theta":150000})",
+      R"({"model_type":"qwen2_moe","vocab_size":32,"hidden_size":16,"num_hidden_layers":3,)"
+      R"("max_position_embeddings":256,"rms_norm_eps":1e-5,"num_attention_heads":4,"num_key_value_heads":2,)"
+      R"("intermediate_size":8,"moe_intermediate_size":4,"shared_expert_intermediate_size":6,"num_experts":4,)"
+      R"("num_experts_per_tok":2,"decoder_sparse_step":2,"mlp_only_layers":[1],"partial_rotary_factor":1.0,)"
+      R"("sliding_window":8,"use_sliding_window":true,"max_window_layers":2,"norm_topk_prob":true})",
       many_keys + "\"last\":1}",
       many_keys + "\"key7\":1}",
       std::string(64, '[') + std::string(64, ']'),

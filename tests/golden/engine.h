@@ -45,7 +45,7 @@ class Engine {
   // Greedy continuation of a prompt from an empty slot.
   std::vector<int32_t> generate(const std::vector<int32_t> &prompt, size_t n_tokens);
 
-  float *slot() { return slot_.as<float>(); }
+  uint8_t *slot() { return slot_.data(); }
   Workspace &workspace() { return *workspace_; }
 
  private:

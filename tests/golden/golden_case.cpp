@@ -5,6 +5,7 @@
 #include "tests/golden/golden_case.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <stdexcept>
 
 #include "lib/snapshot/json.h"
@@ -25,6 +26,16 @@ std::vector<T> read_array(const TensorIndex &arrays, const std::string &name) {
   std::vector<T> values(info->bytes / sizeof(T));
   throw_if_failed(arrays.read(*info, values.data()));
   return values;
+}
+
+std::vector<std::string> list_cases() {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(COLIBRI_TEST_DATA)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory()) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace
@@ -54,9 +65,7 @@ std::vector<float> GoldenCase::floats(const std::string &array) const {
 }
 
 const std::vector<std::string> &golden_case_names() {
-  static const std::vector<std::string> names = {
-      "glm_moe_dsa-dense-index", "glm_moe_dsa-sparse",  "glm_moe_dsa-fp8", "glm_moe_dsa-int4g64",
-      "glm_moe_dsa-int4row",     "glm_moe_dsa-int8row", "glm_moe_dsa-mtp"};
+  static const std::vector<std::string> names = list_cases();
   return names;
 }
 

@@ -39,7 +39,7 @@ class GoldenCase {
   float logits_tolerance_;
 };
 
-// Cases of the glm_moe_dsa family.
+// The folders of tests/golden/data, by name.
 const std::vector<std::string> &golden_case_names();
 
 }  // namespace colibri::test

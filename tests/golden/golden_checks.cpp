@@ -109,7 +109,8 @@ void check_passes(const GoldenCase &golden, const std::string &path) {
     options.kernel_set = kernel_set;
     options.n_threads = 2;
     Engine engine(path, options);
-    const bool is_sparse = engine.config().index_top_k < 97;
+    const uint32_t top_k = engine.config().index_top_k;
+    const bool is_sparse = top_k > 0 && top_k < 97;
     size_t n_selections = 0;
     for (int i = 0; i < GoldenCase::kPrompts; ++i) {
       INFO(golden.name() << " from " << path << " " << kernel_set << " prompt " << i);

@@ -34,7 +34,7 @@ class ModelCopy {
   std::filesystem::path path_;
 };
 
-std::vector<ForwardRow> make_rows(const std::vector<int32_t> &tokens, float *slot,
+std::vector<ForwardRow> make_rows(const std::vector<int32_t> &tokens, uint8_t *slot,
                                   size_t first_logits_row) {
   std::vector<ForwardRow> rows(tokens.size());
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -57,7 +57,7 @@ TEST_CASE("a file cut while open fails only the rows that need what was lost") {
     std::filesystem::resize_file(copy.file(shard.name), 64);
 
   Buffer other_slot(engine.model().kv_layout().slot_bytes(), "the failing slot");
-  std::vector<ForwardRow> rows = make_rows(golden.prompt(2), other_slot.as<float>(), 1);
+  std::vector<ForwardRow> rows = make_rows(golden.prompt(2), other_slot.data(), 1);
   const std::vector<ForwardRow> safe_rows = make_rows(safe, engine.slot(), 0);
   rows.insert(rows.begin(), safe_rows.begin(), safe_rows.end());
   std::vector<Status> status(rows.size());

@@ -29,8 +29,8 @@ class Sequences {
   // Rows [first, last) of a sequence.
   void add(uint32_t sequence, uint32_t first, uint32_t last) {
     for (uint32_t p = first; p < last; ++p) {
-      rows_.push_back({token(sequence, p), p, slots_[sequence].as<float>(),
-                       static_cast<int32_t>(rows_.size())});
+      rows_.push_back(
+          {token(sequence, p), p, slots_[sequence].data(), static_cast<int32_t>(rows_.size())});
     }
   }
 

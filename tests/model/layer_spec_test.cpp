@@ -5,6 +5,7 @@
 #include "lib/model/layer_spec.h"
 
 #include "tests/support/catch.h"
+#include "tests/support/expect_failure.h"
 
 namespace colibri {
 
@@ -27,6 +28,31 @@ TEST_CASE("a model without sparse attention has no indexer in any layer") {
   config.n_layers = 2;
   config.feed_forward_kinds = {FeedForwardKind::kDense, FeedForwardKind::kMoe};
   for (const LayerSpec &layer : describe_layers(config)) CHECK(layer.indexer == IndexerKind::kNone);
+}
+
+TEST_CASE("windows of layers come from the configuration, none are none") {
+  ModelConfig config;
+  config.n_layers = 2;
+  config.attention = AttentionKind::kGrouped;
+  config.feed_forward_kinds.assign(2, FeedForwardKind::kMoe);
+  CHECK(describe_layers(config)[0].window == 0);
+  config.windows = {0, 16};
+  CHECK(describe_layers(config)[1].window == 16);
+  CHECK(describe_layers(config)[1].attention == AttentionKind::kGrouped);
+}
+
+TEST_CASE("what passes do not compute yet is refused with everything that is missing") {
+  ModelConfig config;
+  config.model_type = "some_moe";
+  config.query_latent = 4;
+  CHECK_NOTHROW(require_runnable(config));
+  config.has_router_bias = true;
+  config.windows = {0, 16};
+  test::expect_failure(StatusCode::kUnsupported, {"some_moe", "attention windows, router biases"},
+                       [&] { require_runnable(config); });
+  config = ModelConfig();
+  test::expect_failure(StatusCode::kUnsupported, {"without a query latent"},
+                       [&] { require_runnable(config); });
 }
 
 }  // namespace colibri

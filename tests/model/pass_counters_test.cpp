@@ -105,7 +105,7 @@ class Expectation final : public ForwardObserver {
     const ModelConfig &config = engine_.config();
     const bool selects = config.index_top_k > 0 && n_seen > config.index_top_k;
     const uint64_t n_attended = selects ? config.index_top_k : n_seen;
-    totals.kv_bytes += n_attended * (config.kv_latent + config.rope_width) * sizeof(float);
+    totals.kv_bytes += n_attended * (config.kv_latent + config.rotary.width) * sizeof(float);
     if (selects && spec.indexer == IndexerKind::kFull) {
       totals.kv_bytes += uint64_t{n_seen} * config.index_width * sizeof(float);
     }

@@ -30,7 +30,7 @@ TestMatrix make_matrix(WeightFormat format, uint32_t columns, uint32_t group, bo
   std::vector<float> scales(size_t{columns} * kDepth);
   for (size_t i = 0; i < scales.size(); ++i) scales[i] = 0.01f * static_cast<float>(1 + i % 7);
   matrix.memory = Buffer(matrix.layout.total_bytes(), "a test matrix");
-  pack_matrix(matrix.layout, {values.data(), scales.data(), 0}, matrix.memory.data());
+  pack_matrix(matrix.layout, {values.data(), scales.data()}, matrix.memory.data());
   return matrix;
 }
 

@@ -42,12 +42,20 @@ inline float packed_weight(const PackedMatrix &matrix, uint64_t column, uint64_t
       value = static_cast<float>(line[4 * c + depth % 4] - 128);
       break;
     }
-    case WeightFormat::kInt4: {
+    case WeightFormat::kInt4:
+    case WeightFormat::kMxFp4: {
       const uint64_t n_lines = (layout.depth + 7) / 8;
       const uint8_t byte = matrix.values[(panel * n_lines + depth / 8) * 64 + 4 * c + depth % 4];
-      value = static_cast<float>((depth % 8 < 4 ? byte & 15 : byte >> 4) - 8);
+      const int nibble = depth % 8 < 4 ? byte & 15 : byte >> 4;
+      value = layout.format == WeightFormat::kInt4
+                  ? static_cast<float>(nibble - 8)
+                  : fp4_e2m1_to_float(static_cast<uint8_t>(nibble));
       break;
     }
+  }
+  if (layout.format == WeightFormat::kMxFp4) {
+    const uint64_t n_exponents = (uint64_t{layout.depth} + 31) / 32;
+    return value * e8m0_to_float(matrix.scales()[(panel * n_exponents + depth / 32) * 16 + c]);
   }
   const uint64_t n_groups =
       layout.has_row_scale ? 1 : (uint64_t{layout.depth} + layout.group - 1) / layout.group;

@@ -6,12 +6,14 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "lib/base/buffer.h"
 #include "lib/base/file.h"
+#include "lib/residency/expert_layout.h"
 #include "tests/residency/packed_experts.h"
 #include "tests/residency/packed_reading.h"
 #include "tests/residency/synthetic_experts.h"
@@ -279,4 +281,178 @@ TEST_CASE("a failed read of a packed matrix names tensor and file and counts no 
   REQUIRE(std::string(status.message()).find("layers.3.x") != std::string::npos);
   REQUIRE(std::string(status.message()).find("synthetic.safetensors") != std::string::npos);
   REQUIRE(read_bytes == 0);
+}
+
+namespace {
+
+// A tensor that holds all experts of a layer and, for MXFP4, the one with its exponents; one
+// expert's slice of them is a source. The number of stored rows of an expert is given.
+struct FusedTensors {
+  FusedTensors(StoredFormat stored_format, uint64_t n_rows, uint64_t n_columns)
+      : format(stored_format), rows(n_rows), columns(n_columns) {
+    Random random;
+    const bool is_mxfp4 = format == StoredFormat::kMxFp4;
+    const uint64_t bytes = is_mxfp4                       ? rows * ((columns + 1) / 2)
+                           : format == StoredFormat::kF32 ? 4 * rows * columns
+                                                          : 2 * rows * columns;
+    std::vector<uint8_t> values =
+        format == StoredFormat::kF32 ? random.floats(2 * rows * columns) : random.bytes(2 * bytes);
+    if (format != StoredFormat::kF32 && !is_mxfp4) {
+      for (size_t i = 1; i < values.size(); i += 2) values[i] &= 0xBF;  // no NaN
+    }
+    tensors.push_back(
+        {"x_blocks", is_mxfp4 ? "U8" : type_name(), {2, values.size() / 2 / width()}, values});
+    if (is_mxfp4) {
+      const uint64_t n = 2 * rows * ((columns + 31) / 32);
+      std::vector<uint8_t> exponents = random.bytes(n);
+      for (uint8_t &byte : exponents) byte = static_cast<uint8_t>(byte % 200);
+      tensors.push_back({"x_scales", "U8", {n}, exponents});
+    }
+    index = std::make_unique<TensorIndex>(make_index(tensors, control));
+    control->reset_counts();
+  }
+
+  const char *type_name() const {
+    return format == StoredFormat::kF32 ? "F32" : format == StoredFormat::kBF16 ? "BF16" : "F16";
+  }
+  uint64_t width() const {
+    return format == StoredFormat::kMxFp4 ? 1 : format == StoredFormat::kF32 ? 4 : 2;
+  }
+
+  // Rows first, first + step, .. of the second expert.
+  WeightSource part(uint64_t first, uint64_t step, uint64_t n) const {
+    WeightSource source;
+    source.name = "x";
+    source.format = format;
+    source.rows = n;
+    source.columns = columns;
+    source.first_row = first;
+    source.row_step = step;
+    source.stored_rows = rows;
+    source.values = slice_of("x_blocks");
+    if (format == StoredFormat::kMxFp4) {
+      source.scales = slice_of("x_scales");
+      source.scale_type = TensorType::kF8E8M0;
+    }
+    return source;
+  }
+  TensorSpan slice_of(const char *name) const {
+    const TensorInfo &info = *index->find(name);
+    return {info.file, info.offset + info.bytes / 2, info.bytes / 2};
+  }
+
+  StoredFormat format;
+  uint64_t rows, columns;
+  std::shared_ptr<ReaderControl> control = std::make_shared<ReaderControl>();
+  std::vector<TestTensor> tensors;
+  std::unique_ptr<TensorIndex> index;
+};
+
+}  // namespace
+
+TEST_CASE("MXFP4 blocks are packed exactly, also every other row of them") {
+  for (const auto &[rows, columns] : {std::pair<uint64_t, uint64_t>{34, 64}, {66, 2880}, {6, 96}}) {
+    const FusedTensors fused(StoredFormat::kMxFp4, rows, columns);
+    CAPTURE(rows, columns);
+    REQUIRE(count_differences(*fused.index, fused.part(0, 1, rows)) == 0);
+    REQUIRE(count_differences(*fused.index, fused.part(0, 2, rows / 2)) == 0);
+    REQUIRE(count_differences(*fused.index, fused.part(1, 2, rows / 2)) == 0);
+    REQUIRE(count_differences(*fused.index, fused.part(rows / 2, 1, rows / 2)) == 0);
+  }
+}
+
+TEST_CASE("parts of plain tensors are packed exactly, inputs first or outputs first") {
+  for (const StoredFormat format : {StoredFormat::kF32, StoredFormat::kBF16, StoredFormat::kF16}) {
+    const FusedTensors fused(format, 42, 50);
+    for (const bool is_transposed : {false, true}) {
+      CAPTURE(stored_format_name(format), is_transposed);
+      for (const auto &[first, step] : {std::pair<uint64_t, uint64_t>{0, 2}, {1, 2}, {21, 1}}) {
+        WeightSource source = fused.part(first, step, 21);
+        source.is_transposed = is_transposed;
+        REQUIRE(count_differences(*fused.index, source) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("exponents of the wrong number are refused before a read") {
+  const FusedTensors fused(StoredFormat::kMxFp4, 4, 64);
+  WeightSource source = fused.part(0, 1, 4);
+  source.scales.bytes -= 1;
+  Buffer destination(packed_layout(source).total_bytes(), "destination");
+  Buffer staging(staging_bytes(source), "staging");
+  REQUIRE(load_packed(*fused.index, source, {staging.data(), staging.size()}, destination.data(),
+                      nullptr)
+              .code() == StatusCode::kInternal);
+  REQUIRE(fused.control->n_reads() == 0);
+}
+
+TEST_CASE("gate and up of one tensor are read once, and biases stand behind the matrices") {
+  const FusedTensors matrices(StoredFormat::kMxFp4, 40, 64);
+  // Biases of two experts: 40 of gate and up, 64 of down.
+  for (const StoredFormat format : {StoredFormat::kBF16, StoredFormat::kF32}) {
+    std::vector<TestTensor> tensors = matrices.tensors;
+    const FusedTensors gate_up(format, 40, 1), down(format, 64, 1),
+        third(StoredFormat::kMxFp4, 64, 32);
+    tensors.push_back({"gate_up_bias", gate_up.type_name(), {2, 40}, gate_up.tensors[0].bytes});
+    tensors.push_back({"down_bias", down.type_name(), {2, 64}, down.tensors[0].bytes});
+    tensors.push_back({"down", "U8", {third.tensors[0].bytes.size()}, third.tensors[0].bytes});
+    tensors.push_back({"scales", "U8", {third.tensors[1].bytes.size()}, third.tensors[1].bytes});
+    auto control = std::make_shared<ReaderControl>();
+    const TensorIndex index = make_index(tensors, control);
+    const auto slice_of = [&](const char *name) {
+      const TensorInfo &info = *index.find(name);
+      return TensorSpan{info.file, info.offset + info.bytes / 2, info.bytes / 2};
+    };
+    ExpertSource expert;
+    expert.gate = matrices.part(0, 2, 20);
+    expert.gate.values = slice_of("x_blocks");
+    expert.gate.scales = slice_of("x_scales");
+    expert.up = expert.gate;
+    expert.up.first_row = 1;
+    expert.down = third.part(0, 1, 64);
+    expert.down.values = slice_of("down");
+    expert.down.scales = slice_of("scales");
+    expert.gate_bias = gate_up.part(0, 2, 20);
+    expert.gate_bias.values = slice_of("gate_up_bias");
+    expert.up_bias = expert.gate_bias;
+    expert.up_bias.first_row = 1;
+    expert.down_bias = down.part(0, 1, 64);
+    expert.down_bias.values = slice_of("down_bias");
+
+    Buffer slot(packed_bytes(expert), "slot");
+    Buffer staging(staging_bytes(expert), "staging");
+    uint64_t read_bytes = 0;
+    control->reset_counts();
+    REQUIRE(load_expert(index, expert, {staging.data(), staging.size()}, {slot.data(), slot.size()},
+                        &read_bytes)
+                .is_ok());
+    REQUIRE(control->n_reads_at(expert.gate.values.offset) == 1);
+    REQUIRE(control->n_reads_at(expert.gate.scales.offset) == 1);
+    REQUIRE(read_bytes == expert.gate.stored_bytes() + expert.down.stored_bytes() +
+                              2 * expert.gate_bias.stored_bytes() +
+                              expert.down_bias.stored_bytes());
+    const ExpertView view = view_expert(expert, slot.data());
+    const auto check = [&](const WeightSource &source, const PackedMatrix &matrix) {
+      std::vector<float> expected(source.rows * source.columns);
+      read_dequantised(index, source, expected.data());
+      for (uint64_t i = 0; i < expected.size(); ++i) {
+        const float got = test::packed_weight(matrix, i / source.columns, i % source.columns);
+        REQUIRE(std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(expected[i]));
+      }
+    };
+    check(expert.gate, view.gate);
+    check(expert.up, view.up);
+    check(expert.down, view.down);
+    const auto check_bias = [&](const WeightSource &source, const float *bias) {
+      std::vector<float> expected(source.rows);
+      read_dequantised(index, source, expected.data());
+      REQUIRE(std::memcmp(bias, expected.data(), expected.size() * sizeof(float)) == 0);
+      REQUIRE(reinterpret_cast<const uint8_t *>(bias + expected.size()) <=
+              slot.data() + slot.size());
+    };
+    check_bias(expert.gate_bias, view.gate_bias);
+    check_bias(expert.up_bias, view.up_bias);
+    check_bias(expert.down_bias, view.down_bias);
+  }
 }

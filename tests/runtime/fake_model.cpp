@@ -41,11 +41,11 @@ Model::Model(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 Model::~Model() = default;
 
 std::unique_ptr<Model> Model::load(const Snapshot &, Backend &, ThreadPool &, ExpertCache *,
-                                   uint32_t capacity, const ModelOptions &,
+                                   const KvShape &kv, const ModelOptions &,
                                    const std::function<bool(uint64_t, uint64_t)> &) {
   auto impl = std::make_unique<Impl>();
   impl->config = test::make_fake_config(load_vocabulary);
-  impl->layout = KvLayout(impl->config, capacity);
+  impl->layout = KvLayout(impl->config, kv);
   return std::unique_ptr<Model>(new Model(std::move(impl)));
 }
 
@@ -87,14 +87,14 @@ void Model::forward(std::span<const ForwardRow> rows, Workspace &workspace,
     const uint32_t layer = row.position % 2;
     uint64_t state = 0;
     if (row.position > 0) {
-      const float *before = layout.rows(row.slot, (row.position - 1) % 2) +
-                            size_t{row.position - 1} * layout.row_width();
+      const auto *before = reinterpret_cast<const float *>(
+          layout.key_at(row.slot, (row.position - 1) % 2, row.position - 1));
       for (int part = 0; part < 3; ++part) {
         state |= static_cast<uint64_t>(before[part]) << (part * kPartBits);
       }
     }
     state = mix(state * 31 + static_cast<uint64_t>(row.token) + 1);
-    float *entry = layout.rows(row.slot, layer) + size_t{row.position} * layout.row_width();
+    auto *entry = reinterpret_cast<float *>(layout.key_at(row.slot, layer, row.position));
     for (int part = 0; part < 3; ++part) {
       entry[part] = static_cast<float>((state >> (part * kPartBits)) & ((1u << kPartBits) - 1));
     }
@@ -115,6 +115,8 @@ void Model::forward(std::span<const ForwardRow> rows, Workspace &workspace,
 namespace colibri::test {
 namespace {
 
+constexpr uint32_t kMaxPassRows = 64;  // of the tests' batches and schedulers
+
 std::unique_ptr<Model> load_fake(uint32_t capacity, uint32_t vocabulary_size) {
   fake_controls() = FakeControls();
   // A pass allocates nothing, as a real one.
@@ -124,7 +126,7 @@ std::unique_ptr<Model> load_fake(uint32_t capacity, uint32_t vocabulary_size) {
   alignas(16) static std::byte nothing[sizeof(Snapshot) + sizeof(ThreadPool) + sizeof(Backend)];
   return Model::load(reinterpret_cast<const Snapshot &>(nothing),
                      reinterpret_cast<Backend &>(nothing), reinterpret_cast<ThreadPool &>(nothing),
-                     nullptr, capacity, {}, nullptr);
+                     nullptr, {capacity, kMaxPassRows}, {}, nullptr);
 }
 
 }  // namespace
@@ -138,7 +140,7 @@ ModelConfig make_fake_config(uint32_t vocabulary_size) {
   config.vocabulary_size = vocabulary_size;
   config.n_layers = 2;
   config.kv_latent = 4;
-  config.rope_width = 2;
+  config.rotary.width = 2;
   config.index_width = 3;
   config.index_top_k = 8;
   config.indexer_kinds = {IndexerKind::kFull, IndexerKind::kShared};

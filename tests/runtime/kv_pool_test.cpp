@@ -16,8 +16,8 @@ namespace {
 // Fills positions [0, tokens.size()) of a slot with numbers that name slot, layer and position.
 void fill(const KvLayout &layout, KvSlot &slot, std::span<const int32_t> tokens, float offset) {
   for (uint32_t layer = 0; layer < layout.n_layers(); ++layer) {
-    for (size_t i = 0; i < tokens.size() * layout.row_width(); ++i) {
-      layout.rows(slot.data(), layer)[i] =
+    for (size_t i = 0; i < tokens.size() * layout.layer(layer).key_width; ++i) {
+      reinterpret_cast<float *>(layout.keys(slot.data(), layer))[i] =
           offset + static_cast<float>(layer) * 1000.0f + static_cast<float>(i);
     }
   }
@@ -36,9 +36,9 @@ std::vector<uint8_t> save(const KvSlot &slot, const KvFingerprint &fingerprint =
 }  // namespace
 
 TEST_CASE("a pool hands out each slot once, empty, with memory of its own") {
-  const KvLayout layout(make_fake_config(64), 20);
+  const KvLayout layout(make_fake_config(64), {20});
   KvPool pool(layout, 3);
-  std::set<float *> regions;
+  std::set<uint8_t *> regions;
   std::vector<KvSlot *> slots;
   for (uint32_t i = 0; i < 3; ++i) {
     KvSlot *slot = pool.take();
@@ -50,7 +50,7 @@ TEST_CASE("a pool hands out each slot once, empty, with memory of its own") {
   CHECK(pool.take() == nullptr);
   CHECK(pool.n_taken() == 3);
   const auto distance = static_cast<size_t>(*std::next(regions.begin()) - *regions.begin());
-  CHECK(distance * sizeof(float) == layout.slot_bytes());
+  CHECK(distance == layout.slot_bytes());
 
   const std::vector<int32_t> tokens = {1, 2, 3};
   slots[1]->append(tokens);
@@ -63,7 +63,7 @@ TEST_CASE("a pool hands out each slot once, empty, with memory of its own") {
 }
 
 TEST_CASE("a pool too large for the machine is refused with its size") {
-  const KvLayout layout(make_fake_config(64), 1u << 31);
+  const KvLayout layout(make_fake_config(64), {1u << 31});
   try {
     KvPool pool(layout, 1u << 31);
     FAIL("2^31 slots of 2^31 positions fit no machine");
@@ -73,7 +73,7 @@ TEST_CASE("a pool too large for the machine is refused with its size") {
 }
 
 TEST_CASE("a slot can be cut back to every length") {
-  const KvLayout layout(make_fake_config(64), 40);
+  const KvLayout layout(make_fake_config(64), {40});
   KvPool pool(layout, 1);
   KvSlot &slot = *pool.take();
   std::vector<int32_t> tokens(40);
@@ -87,7 +87,7 @@ TEST_CASE("a slot can be cut back to every length") {
 }
 
 TEST_CASE("a copied prefix has the bits of the original and leaves it as it was") {
-  const KvLayout layout(make_fake_config(64), 40);
+  const KvLayout layout(make_fake_config(64), {40});
   KvPool pool(layout, 2);
   KvSlot &source = *pool.take();
   KvSlot &fork = *pool.take();
@@ -106,8 +106,8 @@ TEST_CASE("a copied prefix has the bits of the original and leaves it as it was"
 }
 
 TEST_CASE("a saved slot is restored bit for bit, also into a slot of another capacity") {
-  const KvLayout layout(make_fake_config(64), 40);
-  const KvLayout larger_layout(make_fake_config(64), 77);
+  const KvLayout layout(make_fake_config(64), {40});
+  const KvLayout larger_layout(make_fake_config(64), {77});
   KvPool pool(layout, 2);
   KvPool larger(larger_layout, 1);
   const KvFingerprint fingerprint{11, 22, 1e-5f, 1};
@@ -128,7 +128,7 @@ TEST_CASE("a saved slot is restored bit for bit, also into a slot of another cap
 }
 
 TEST_CASE("a blob of another model or setting is refused by the name of what differs") {
-  const KvLayout layout(make_fake_config(64), 40);
+  const KvLayout layout(make_fake_config(64), {40});
   KvPool pool(layout, 2);
   const KvFingerprint fingerprint{11, 22, 1e-5f, 1};
   KvSlot &slot = *pool.take();
@@ -150,7 +150,7 @@ TEST_CASE("a blob of another model or setting is refused by the name of what dif
   const auto other_layout = [&](auto change) {
     ModelConfig config = make_fake_config(64);
     change(config);
-    const KvLayout changed(config, 40);
+    const KvLayout changed(config, {40});
     KvPool other(changed, 1);
     return refusal(*other.take(), fingerprint);
   };
@@ -158,7 +158,7 @@ TEST_CASE("a blob of another model or setting is refused by the name of what dif
           c.n_layers = 3;
           c.indexer_kinds.push_back(IndexerKind::kShared);
         }).find("number of layers is 2, this model has 3") != std::string::npos);
-  CHECK(other_layout([](ModelConfig &c) { c.kv_latent = 6; }).find("width of a KV row") !=
+  CHECK(other_layout([](ModelConfig &c) { c.kv_latent = 6; }).find("widths and windows") !=
         std::string::npos);
   CHECK(other_layout([](ModelConfig &c) { c.index_width = 4; }).find("indexer key") !=
         std::string::npos);
@@ -168,8 +168,8 @@ TEST_CASE("a blob of another model or setting is refused by the name of what dif
 }
 
 TEST_CASE("a blob with more positions than the slot holds is refused with both numbers") {
-  const KvLayout layout(make_fake_config(64), 40);
-  const KvLayout small_layout(make_fake_config(64), 9);
+  const KvLayout layout(make_fake_config(64), {40});
+  const KvLayout small_layout(make_fake_config(64), {9});
   KvPool pool(layout, 1);
   KvPool small(small_layout, 1);
   KvSlot &slot = *pool.take();
@@ -180,7 +180,7 @@ TEST_CASE("a blob with more positions than the slot holds is refused with both n
 }
 
 TEST_CASE("every cut and every flipped bit of a blob is found") {
-  const KvLayout layout(make_fake_config(64), 8);
+  const KvLayout layout(make_fake_config(64), {8});
   KvPool pool(layout, 2);
   KvSlot &slot = *pool.take();
   KvSlot &target = *pool.take();
@@ -204,13 +204,14 @@ TEST_CASE("every cut and every flipped bit of a blob is found") {
 }
 
 TEST_CASE("entries and ids that could do harm are refused although the checksum is right") {
-  const KvLayout layout(make_fake_config(64), 8);
+  const KvLayout layout(make_fake_config(64), {8});
   KvPool pool(layout, 2);
   KvSlot &slot = *pool.take();
   KvSlot &target = *pool.take();
   const std::vector<int32_t> tokens = {1, 2};
   fill(layout, slot, tokens, 0.0f);
-  layout.rows(slot.data(), 1)[3] = std::numeric_limits<float>::quiet_NaN();
+  reinterpret_cast<float *>(layout.keys(slot.data(), 1))[3] =
+      std::numeric_limits<float>::quiet_NaN();
   Status status = target.restore({}, save(slot));
   CHECK(status.code() == StatusCode::kFormat);
   CHECK(std::string(status.message()).find("not a finite number") != std::string::npos);

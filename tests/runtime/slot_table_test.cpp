@@ -14,7 +14,7 @@ using Tokens = std::vector<int32_t>;
 
 struct Table {
   explicit Table(uint32_t n_slots)
-      : layout(make_fake_config(64), 40), pool(layout, n_slots), table(pool, n_slots) {}
+      : layout(make_fake_config(64), {40}), pool(layout, n_slots), table(pool, n_slots) {}
 
   // Gives each slot some tokens, in this order, and frees all.
   std::vector<KvSlot *> use(const std::vector<Tokens> &contents) {
@@ -88,7 +88,7 @@ TEST_CASE("a newcomer does not take the slot that another waiting prompt needs m
 }
 
 TEST_CASE("slots go back to the pool at the end, also after a refusal") {
-  const KvLayout layout(make_fake_config(64), 8);
+  const KvLayout layout(make_fake_config(64), {8});
   KvPool pool(layout, 3);
   {
     const SlotTable table(pool, 2);

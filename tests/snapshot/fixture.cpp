@@ -202,6 +202,30 @@ void TinyModel::erase_layer(int layer) {
   tensors.erase(std::remove_if(tensors.begin(), tensors.end(), is_of_layer), tensors.end());
 }
 
+void TinyModel::fuse_experts(int layer) {
+  const std::string prefix = "model.layers." + std::to_string(layer) + ".mlp.experts.";
+  const auto has_expert = [&](uint64_t expert) {
+    const std::string name = prefix + std::to_string(expert) + ".gate_proj.weight";
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [&](const TestTensor &tensor) { return tensor.name == name; });
+  };
+  const TestTensor gate = find(prefix + "0.gate_proj.weight");
+  const uint64_t rows = gate.shape[0];
+  const uint64_t columns = gate.shape[1];
+  TestTensor gate_up{prefix + "gate_up_proj", gate.type, {0, 2 * rows, columns}, {}};
+  TestTensor down{prefix + "down_proj", gate.type, {0, columns, rows}, {}};
+  for (uint64_t expert = 0; has_expert(expert); ++expert) {
+    const std::string name = prefix + std::to_string(expert) + ".";
+    gate_up.data += find(name + "gate_proj.weight").data;
+    gate_up.data += find(name + "up_proj.weight").data;
+    down.data += find(name + "down_proj.weight").data;
+    gate_up.shape[0] = down.shape[0] = expert + 1;
+    for (const char *part : {"gate_proj", "up_proj", "down_proj"}) erase(name + part + ".weight");
+  }
+  tensors.push_back(gate_up);
+  tensors.push_back(down);
+}
+
 void TinyModel::write(const TempFolder &folder) const {
   folder.write("config.json", config_text());
   folder.write("model.safetensors", safetensors_file(tensors, "{\"format\":\"pt\"}"));

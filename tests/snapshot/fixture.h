@@ -65,6 +65,8 @@ struct TinyModel {
   TestTensor &find(const std::string &name);
   void erase(const std::string &name);
   void erase_layer(int layer);
+  // Puts the experts of a layer into one tensor for gate and up, in halves, and one for down.
+  void fuse_experts(int layer);
   // Writes config.json and model.safetensors.
   void write(const TempFolder &folder) const;
   // Writes config.json and model-0000i-of-0000n.safetensors, with an index file if asked.

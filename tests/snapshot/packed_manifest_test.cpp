@@ -250,4 +250,45 @@ TEST_CASE("the parts of an expert and of heads fit each other") {
                         {"fit each other"});
 }
 
+TEST_CASE("a part of MXFP4 has groups of 32 and exponents, and nothing else") {
+  const std::string part =
+      R"({"format":"mxfp4","columns":32,"depth":64,"group":32,"scales":"e8m0"})";
+  const PackedManifest manifest =
+      parse_packed_manifest(with_layouts(matrix_layout(part)), "shard-1");
+  const WeightLayout &layout = manifest.layouts[0].parts[0];
+  CHECK(layout.format == WeightFormat::kMxFp4);
+  CHECK(layout.group == kMxFp4Group);
+  CHECK(layout.scale_type == ScaleType::kE8M0);
+  CHECK_FALSE(layout.has_row_scale);
+  const PackedManifest again = parse_packed_manifest(write_packed_manifest(manifest), "shard-1");
+  CHECK(again.layouts[0].parts[0] == layout);
+  for (const auto &[from, to] :
+       {std::pair<std::string, std::string>{"\"group\":32", "\"group\":64"},
+        {"\"group\":32", "\"group\":0"},
+        {"e8m0", "f32"},
+        {"e8m0", "bf16"}}) {
+    std::string wrong = part;
+    wrong.replace(wrong.find(from), from.size(), to);
+    expect_layout_refused(matrix_layout(wrong), {"mxfp4", "e8m0"});
+  }
+  expect_refused(replaced("bf16", "e8m0"), {"unknown scales"});
+}
+
+TEST_CASE("an expert has three parts, or six with its biases") {
+  const auto expert = [](const std::string &biases) {
+    return R"({"form":"expert","parts":[)" + part_text(32, 64) + "," + part_text(32, 64) + "," +
+           part_text(64, 32) + biases + "]}";
+  };
+  const std::string narrow = "," + part_text(32, 1), wide = "," + part_text(64, 1);
+  const PackedManifest manifest =
+      parse_packed_manifest(with_layouts(expert(narrow + narrow + wide)), "shard-1");
+  CHECK(manifest.layouts[0].parts.size() == 6);
+  const PackedManifest again = parse_packed_manifest(write_packed_manifest(manifest), "shard-1");
+  CHECK(again.layouts[0].parts == manifest.layouts[0].parts);
+  expect_layout_refused(expert(narrow), {"parts"});
+  expect_layout_refused(expert(narrow + narrow), {"parts"});
+  expect_layout_refused(expert(narrow + narrow + narrow), {"do not fit"});
+  expect_layout_refused(expert(narrow + narrow + "," + part_text(64, 2)), {"do not fit"});
+}
+
 }  // namespace colibri::test

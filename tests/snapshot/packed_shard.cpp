@@ -57,6 +57,9 @@ std::vector<uint8_t> store_codes(const WeightLayout &layout, uint32_t seed) {
         case WeightFormat::kInt8:
           raw[0] = static_cast<uint8_t>(code);
           break;
+        case WeightFormat::kMxFp4:  // its codes are no whole numbers
+          n = 0;
+          break;
         case WeightFormat::kInt4:
           raw[0] = static_cast<uint8_t>(code + 8);
           if (column % 2 == 0) break;
@@ -91,7 +94,7 @@ MadeMatrix make_packed_matrix(WeightFormat format, uint32_t columns, uint32_t de
   }
   const std::vector<uint8_t> codes = store_codes(made.layout, seed);
   made.bytes.resize(made.layout.total_bytes());
-  pack_matrix(made.layout, {codes.data(), stored_scales.data(), 0},
+  pack_matrix(made.layout, {codes.data(), stored_scales.data()},
               reinterpret_cast<uint8_t *>(made.bytes.data()));
   for (uint64_t row = 0; row < columns; ++row) {
     for (uint64_t column = 0; column < depth; ++column) {
@@ -152,8 +155,9 @@ void PackedShard::add_matrix(const std::string &name, const MadeMatrix &matrix) 
 }
 
 void PackedShard::add_expert(const std::string &name, const std::vector<MadeMatrix> &parts) {
-  add_packed(name, layout_of(PackedForm::kExpert, parts),
-             parts[0].bytes + parts[1].bytes + parts[2].bytes);
+  std::string data;
+  for (const MadeMatrix &part : parts) data += part.bytes;
+  add_packed(name, layout_of(PackedForm::kExpert, parts), data);
 }
 
 void PackedShard::add_heads(const std::string &name, const std::vector<MadeMatrix> &parts) {

@@ -110,6 +110,23 @@ TEST_CASE("an expert's matrices stand one after another in one slab") {
   CHECK(expert.down.values.offset == expert.up.values.offset + expert.up.values.bytes);
 }
 
+TEST_CASE("biases of an expert stand behind its matrices") {
+  std::vector<MadeMatrix> parts = expert_parts();
+  for (const uint32_t columns : {20u, 20u, 24u}) {
+    parts.push_back(make_packed_matrix(WeightFormat::kF32, columns, 1, 0, ScaleType::kF32,
+                                       static_cast<uint32_t>(parts.size())));
+  }
+  PackedShard shard;
+  shard.add_expert("e", parts);
+  const TensorIndex index = index_of(shard);
+  const ExpertSource expert = find_packed_expert(index, "e", 20, 24);
+  CHECK(read(index, expert.down) == parts[2].weights);
+  CHECK(read(index, expert.gate_bias) == parts[3].weights);
+  CHECK(read(index, expert.up_bias) == parts[4].weights);
+  CHECK(read(index, expert.down_bias) == parts[5].weights);
+  CHECK(expert.gate_bias.values.offset == expert.down.values.offset + expert.down.values.bytes);
+}
+
 TEST_CASE("an expert of another width or form is refused") {
   PackedShard shard;
   shard.add_expert("e", expert_parts());

@@ -81,17 +81,6 @@ TEST_CASE("missing experts are counted and the first is named") {
                  {"3 of ", "(layers 2)", kExpertPrefix + "1.gate_proj.weight"});
 }
 
-TEST_CASE("fused expert tensors are refused by name") {
-  TinyModel model;
-  for (const char *part : {"gate_proj", "up_proj", "down_proj"}) {
-    for (int expert = 0; expert < 4; ++expert) {
-      model.erase(kExpertPrefix + std::to_string(expert) + "." + part + ".weight");
-    }
-  }
-  model.tensors.push_back(zeros("model.layers.2.mlp.experts.gate_up_proj", "BF16", {4, 12, 16}));
-  expect_refused(model, StatusCode::kUnsupported, {"model.layers.2.mlp.experts.gate_up_proj"});
-}
-
 TEST_CASE("missing scales of a container count as absent tensors") {
   TinyModel model;
   model.find("lm_head.weight") = zeros("lm_head.weight", "U8", {512});

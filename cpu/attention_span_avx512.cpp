@@ -1,0 +1,634 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention of query vectors over one span of keys, the joining of spans and the end of a row:
+// AVX-512.
+//
+// Contracts: AttentionSpanFn, AttentionMergeFn and AttentionFinishFn in cpu/kernels.h. Definition:
+// attention_span_ref.cpp, equal bit for bit.
+//
+// Queries  are transposed once per call into groups [width][16]: a query is a lane, and a key is
+//          read where it lies, one element for 16 queries. Lanes of missing queries repeat the last
+//          one and go nowhere.
+// Tiles    scores: 1 or 2 groups by 8 keys; values: 1 to 4 queries by 64 columns.
+// Seen     each query has its own range of numbers. Scores are computed for all queries of a group
+//          and those not seen are masked; values are run over the numbers that all queries of a
+//          tile see, and the edges query by query.
+// Widening rows of 16-bit formats are widened a block at a time: a tile reads them many times.
+// Scratch  groups of queries; scores of a block [group][64][16], which become p; widened rows; four
+//          numbers per query.
+//
+// Built with row `avx512` of cpu/CMakeLists.txt.
+
+#include "cpu/float_math_avx512.h"
+#include "cpu/kernels.h"
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+namespace colibri::cpu {
+namespace {
+
+constexpr size_t kLanes = 16;
+constexpr size_t kTileKeys = 8;
+constexpr size_t kUnroll = 4;  // depths: one step of all pointers for four
+constexpr size_t kTileQueries = 4;
+constexpr size_t kTileVectors = 4;
+constexpr size_t kMaxGroups = kMaxAttentionQueries / kLanes;
+
+inline size_t pad(size_t n) {
+  return (n + kLanes - 1) / kLanes * kLanes;
+}
+
+// Parts of the scratch.
+struct Scratch {
+  float *queries;  // [group][key_width][16]
+  float *weights;  // [group][kAttentionBlock][16]
+  float *rows;     // [kAttentionBlock][row_stride]
+  size_t row_stride;
+  float *m, *l;                  // [query]
+  float *block_max, *block_sum;  // [query]; they become the factors b and a of the merge
+};
+
+// What a query does with a block.
+enum Use : int32_t { kSkips = 0, kBegins = 1, kMerges = 2 };
+
+// One block. Numbers count from its first one.
+struct Block {
+  size_t low, high;                      // seen by any query: [low, high)
+  const float *keys[kAttentionBlock];    // those outside repeat the nearest one
+  const float *values[kAttentionBlock];  // valid inside
+  // Per query, padded.
+  alignas(64) int32_t lows[kMaxAttentionQueries];
+  alignas(64) int32_t highs[kMaxAttentionQueries];
+  alignas(64) int32_t uses[kMaxAttentionQueries];
+  // Per group: [low, high) of any query that does not skip, and whether all see the whole block.
+  size_t group_lows[kMaxGroups], group_highs[kMaxGroups];
+  bool is_whole[kMaxGroups];
+  uint32_t active[kMaxAttentionQueries];  // queries that do not skip, ascending
+  size_t n_active;
+};
+
+struct F32 {
+  using Stored = float;
+  static constexpr bool is_wide = true;
+  static inline __m512 load(__mmask16 lanes, const float *at) {
+    return _mm512_maskz_loadu_ps(lanes, at);
+  }
+};
+struct Bf16 {
+  using Stored = uint16_t;
+  static constexpr bool is_wide = false;
+  static inline __m512 load(__mmask16 lanes, const uint16_t *at) {
+    const __m512i bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, at));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+  }
+};
+struct F16 {
+  using Stored = uint16_t;
+  static constexpr bool is_wide = false;
+  static inline __m512 load(__mmask16 lanes, const uint16_t *at) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, at));
+  }
+};
+
+inline size_t place_of(const AttentionSpanArgs &args, size_t number) {
+  const size_t place =
+      args.positions != nullptr ? static_cast<size_t>(args.positions[number]) : number;
+  return args.ring != 0 ? place % args.ring : place;
+}
+
+// The block of which every query sees every number.
+inline void find_whole(const AttentionSpanArgs &args, bool *has_begun, Block *block) {
+  const size_t padded = pad(args.n_queries);
+  for (size_t i = 0; i < padded; ++i) {
+    block->lows[i] = 0;
+    block->highs[i] = static_cast<int32_t>(kAttentionBlock);
+    block->uses[i] = kSkips;
+  }
+  for (size_t i = 0; i < args.n_queries; ++i) {
+    block->uses[i] = has_begun[i] ? kMerges : kBegins;
+    block->active[i] = static_cast<uint32_t>(i);
+    has_begun[i] = true;
+  }
+  for (size_t group = 0; group < padded / kLanes; ++group) {
+    block->group_lows[group] = 0;
+    block->group_highs[group] = kAttentionBlock;
+    block->is_whole[group] = true;
+  }
+  block->n_active = args.n_queries;
+  block->low = 0;
+  block->high = kAttentionBlock;
+}
+
+// Who sees what of the block that begins with number `first`. Gives whether anyone sees anything.
+inline bool find_ranges(const AttentionSpanArgs &args, size_t first, bool sees_whole,
+                        bool *has_begun, Block *block) {
+  block->low = kAttentionBlock;
+  block->high = 0;
+  block->n_active = 0;
+  const size_t n_groups = pad(args.n_queries) / kLanes;
+  if (sees_whole) {
+    find_whole(args, has_begun, block);
+    return true;
+  }
+  for (size_t group = 0; group < n_groups; ++group) {
+    size_t group_low = kAttentionBlock;
+    size_t group_high = 0;
+    bool is_whole = true;
+    for (size_t i = group * kLanes; i < (group + 1) * kLanes; ++i) {
+      const size_t q = i < args.n_queries ? i : args.n_queries - 1;
+      const size_t query_first = args.queries[q].first;
+      const size_t query_end = args.queries[q].end;
+      size_t low = query_first > first ? query_first - first : 0;
+      size_t high = query_end > first ? query_end - first : 0;
+      low = low < kAttentionBlock ? low : kAttentionBlock;
+      high = high < kAttentionBlock ? high : kAttentionBlock;
+      block->lows[i] = static_cast<int32_t>(low);
+      block->highs[i] = static_cast<int32_t>(high);
+      block->uses[i] = kSkips;
+      is_whole = is_whole && low == 0 && high == kAttentionBlock;
+      if (i >= args.n_queries || low >= high) continue;
+      block->uses[i] = has_begun[i] ? kMerges : kBegins;
+      has_begun[i] = true;
+      block->active[block->n_active++] = static_cast<uint32_t>(i);
+      group_low = low < group_low ? low : group_low;
+      group_high = high > group_high ? high : group_high;
+    }
+    block->group_lows[group] = group_low;
+    block->group_highs[group] = group_high;
+    block->is_whole[group] = is_whole;
+    block->low = group_low < block->low ? group_low : block->low;
+    block->high = group_high > block->high ? group_high : block->high;
+  }
+  return block->n_active != 0;
+}
+
+template <typename Format>
+inline void widen_row(const typename Format::Stored *row, size_t width, float *to) {
+  for (size_t c = 0; c < width; c += kLanes) {
+    _mm512_store_ps(to + c, Format::load(first_lanes(width - c), row + c));
+  }
+}
+
+// Rows of the numbers that are seen, as floats.
+template <typename Format>
+inline void find_rows(const AttentionSpanArgs &args, size_t first, const void *stored,
+                      size_t stride, size_t width, const Block &block, const Scratch &scratch,
+                      const float **rows) {
+  const auto *base = static_cast<const typename Format::Stored *>(stored);
+  size_t place = place_of(args, first + block.low);
+  for (size_t k = block.low; k < block.high; ++k) {
+    if (args.positions != nullptr) place = place_of(args, first + k);
+    const auto *row = base + place * stride;
+    place = place + 1 == args.ring ? 0 : place + 1;
+    if constexpr (Format::is_wide) {
+      rows[k] = row;
+    } else {
+      float *to = scratch.rows + k * scratch.row_stride;
+      widen_row<Format>(row, width, to);
+      rows[k] = to;
+    }
+  }
+  for (size_t k = 0; k < block.low; ++k) rows[k] = rows[block.low];
+  for (size_t k = block.high; k < kAttentionBlock; ++k) rows[k] = rows[block.high - 1];
+}
+
+// Four depths of rows i, i + 4, i + 8, i + 12, one per 128-bit lane.
+inline __m512 load_quarters(const float *const *rows, size_t i, size_t d) {
+  __m512 quarters = _mm512_castps128_ps512(_mm_loadu_ps(rows[i] + d));
+  quarters = _mm512_insertf32x4(quarters, _mm_loadu_ps(rows[i + 4] + d), 1);
+  quarters = _mm512_insertf32x4(quarters, _mm_loadu_ps(rows[i + 8] + d), 2);
+  return _mm512_insertf32x4(quarters, _mm_loadu_ps(rows[i + 12] + d), 3);
+}
+
+// Sixteen queries to [width][16].
+inline void transpose_group(const float *const *rows, size_t width, float *group) {
+  size_t d = 0;
+  for (; d + 4 <= width; d += 4) {
+    const __m512 a = load_quarters(rows, 0, d);
+    const __m512 b = load_quarters(rows, 1, d);
+    const __m512 c = load_quarters(rows, 2, d);
+    const __m512 e = load_quarters(rows, 3, d);
+    const __m512d ab_low = _mm512_castps_pd(_mm512_unpacklo_ps(a, b));
+    const __m512d ab_high = _mm512_castps_pd(_mm512_unpackhi_ps(a, b));
+    const __m512d ce_low = _mm512_castps_pd(_mm512_unpacklo_ps(c, e));
+    const __m512d ce_high = _mm512_castps_pd(_mm512_unpackhi_ps(c, e));
+    float *to = group + d * kLanes;
+    _mm512_storeu_pd(to, _mm512_unpacklo_pd(ab_low, ce_low));
+    _mm512_storeu_pd(to + kLanes, _mm512_unpackhi_pd(ab_low, ce_low));
+    _mm512_storeu_pd(to + 2 * kLanes, _mm512_unpacklo_pd(ab_high, ce_high));
+    _mm512_storeu_pd(to + 3 * kLanes, _mm512_unpackhi_pd(ab_high, ce_high));
+  }
+  for (; d < width; ++d) {
+    for (size_t i = 0; i < kLanes; ++i) group[d * kLanes + i] = rows[i][d];
+  }
+}
+
+inline void transpose_queries(const AttentionSpanArgs &args, float *queries) {
+  for (size_t i = 0; i < args.n_queries; i += kLanes) {
+    const float *rows[kLanes];
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const size_t q = i + lane < args.n_queries ? i + lane : args.n_queries - 1;
+      rows[lane] = args.queries[q].query;
+    }
+    transpose_group(rows, args.key_width, queries + i * args.key_width);
+  }
+}
+
+// One depth of the chains of a score tile.
+template <size_t kGroups>
+inline void add_depth(const float *const *rows, const float *queries, size_t group_floats, size_t d,
+                      __m512 (*acc)[kGroups]) {
+  __m512 query[kGroups];
+  for (size_t g = 0; g < kGroups; ++g) {
+    query[g] = _mm512_loadu_ps(queries + g * group_floats + d * kLanes);
+  }
+  for (size_t k = 0; k < kTileKeys; ++k) {
+    const __m512 key = _mm512_set1_ps(rows[k][d]);
+    for (size_t g = 0; g < kGroups; ++g) acc[k][g] = _mm512_fmadd_ps(query[g], key, acc[k][g]);
+  }
+}
+
+// Scores of eight keys for kGroups groups side by side.
+template <size_t kGroups>
+[[gnu::noinline]] void score_tile(const AttentionSpanArgs &args, const float *const *keys,
+                                  const float *queries, float *weights) {
+  const size_t group_floats = args.key_width * kLanes;
+  __m512 acc[kTileKeys][kGroups];
+  const float *rows[kTileKeys];
+  for (size_t k = 0; k < kTileKeys; ++k) {
+    rows[k] = keys[k];
+    for (size_t g = 0; g < kGroups; ++g) acc[k][g] = _mm512_setzero_ps();
+  }
+  const size_t width = args.key_width;
+  size_t d = 0;
+  for (; d + kUnroll <= width; d += kUnroll) {
+    for (size_t i = 0; i < kUnroll; ++i) {
+      add_depth<kGroups>(rows, queries, group_floats, d + i, acc);
+    }
+  }
+  for (; d < width; ++d) add_depth<kGroups>(rows, queries, group_floats, d, acc);
+  const __m512 scale = _mm512_set1_ps(args.scale);
+  for (size_t g = 0; g < kGroups; ++g) {
+    float *to = weights + g * kAttentionBlock * kLanes;
+    for (size_t k = 0; k < kTileKeys; ++k) {
+      _mm512_storeu_ps(to + k * kLanes, _mm512_mul_ps(scale, acc[k][g]));
+    }
+  }
+}
+
+inline void score_block(const AttentionSpanArgs &args, const Block &block, const Scratch &scratch) {
+  const size_t n_groups = pad(args.n_queries) / kLanes;
+  const size_t first = block.low / kTileKeys * kTileKeys;
+  for (size_t k = first; k < block.high; k += kTileKeys) {
+    for (size_t g = 0; g < n_groups; g += 2) {
+      const bool is_pair = g + 1 < n_groups;
+      const bool has_left = block.group_lows[g] < k + kTileKeys && block.group_highs[g] > k;
+      const bool has_right =
+          is_pair && block.group_lows[g + 1] < k + kTileKeys && block.group_highs[g + 1] > k;
+      const size_t from = has_left ? g : g + 1;
+      const float *queries = scratch.queries + from * args.key_width * kLanes;
+      float *weights = scratch.weights + (from * kAttentionBlock + k) * kLanes;
+      if (has_left && has_right) {
+        score_tile<2>(args, block.keys + k, queries, weights);
+      } else if (has_left || has_right) {
+        score_tile<1>(args, block.keys + k, queries, weights);
+      }
+    }
+  }
+}
+
+// Lanes of a group that see number k of the block.
+inline __mmask16 seers(__m512i lows, __m512i highs, size_t k) {
+  const __m512i number = _mm512_set1_epi32(static_cast<int>(k));
+  return _mm512_mask_cmpgt_epi32_mask(_mm512_cmple_epi32_mask(lows, number), highs, number);
+}
+
+// Scores of one group become p, 0 where a number is not seen; gives m_b and l_b of its queries.
+template <bool kIsWhole>
+[[gnu::noinline]] void exponentiate(const Block &block, size_t group, float *weights,
+                                    float *block_max, float *block_sum) {
+  const __m512i lows = _mm512_load_si512(block.lows + group * kLanes);
+  const __m512i highs = _mm512_load_si512(block.highs + group * kLanes);
+  const size_t low = kIsWhole ? 0 : block.group_lows[group];
+  const size_t high = kIsWhole ? kAttentionBlock : block.group_highs[group];
+  __m512 most[4];
+  for (size_t i = 0; i < 4; ++i) most[i] = _mm512_set1_ps(-__builtin_inff());
+  if constexpr (kIsWhole) {
+    for (size_t k = 0; k < kAttentionBlock; k += 4) {
+      for (size_t i = 0; i < 4; ++i) {
+        most[i] = _mm512_max_ps(_mm512_loadu_ps(weights + (k + i) * kLanes), most[i]);
+      }
+    }
+  } else {
+    for (size_t k = low; k < high; ++k) {
+      const __m512 s = _mm512_loadu_ps(weights + k * kLanes);
+      most[0] = _mm512_mask_max_ps(most[0], seers(lows, highs, k), s, most[0]);
+    }
+  }
+  const __m512 m = _mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3]));
+  __m512 sums[kLanes];
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    sums[lane] = _mm512_setzero_ps();
+    for (size_t k = lane; k < kAttentionBlock; k += kLanes) {
+      if (!kIsWhole && (k < low || k >= high)) continue;
+      __m512 p = exp_lanes(_mm512_sub_ps(_mm512_loadu_ps(weights + k * kLanes), m));
+      if (!kIsWhole) p = _mm512_maskz_mov_ps(seers(lows, highs, k), p);
+      _mm512_storeu_ps(weights + k * kLanes, p);
+      sums[lane] = _mm512_add_ps(sums[lane], p);
+    }
+  }
+  for (size_t step = kLanes / 2; step >= 1; step /= 2) {
+    for (size_t lane = 0; lane < step; ++lane) {
+      sums[lane] = _mm512_add_ps(sums[lane], sums[lane + step]);
+    }
+  }
+  _mm512_store_ps(block_max, m);
+  _mm512_store_ps(block_sum, sums[0]);
+}
+
+// m and l of one group; leaves the factors a in block_sum and b in block_max.
+inline void merge_numbers(const Block &block, size_t group, const Scratch &scratch) {
+  const size_t at = group * kLanes;
+  const __m512i uses = _mm512_load_si512(block.uses + at);
+  const __mmask16 begins = _mm512_cmpeq_epi32_mask(uses, _mm512_set1_epi32(kBegins));
+  const __mmask16 merges = _mm512_cmpeq_epi32_mask(uses, _mm512_set1_epi32(kMerges));
+  const __m512 m = _mm512_load_ps(scratch.m + at);
+  const __m512 l = _mm512_load_ps(scratch.l + at);
+  const __m512 block_max = _mm512_load_ps(scratch.block_max + at);
+  const __m512 block_sum = _mm512_load_ps(scratch.block_sum + at);
+  const __m512 merged = _mm512_max_ps(m, block_max);
+  const __m512 a = exp_lanes(_mm512_sub_ps(m, merged));
+  const __m512 b = exp_lanes(_mm512_sub_ps(block_max, merged));
+  const __m512 sum = _mm512_fmadd_ps(l, a, _mm512_mul_ps(block_sum, b));
+  _mm512_mask_store_ps(scratch.m + at, begins, block_max);
+  _mm512_mask_store_ps(scratch.l + at, begins, block_sum);
+  _mm512_mask_store_ps(scratch.m + at, merges, merged);
+  _mm512_mask_store_ps(scratch.l + at, merges, sum);
+  _mm512_store_ps(scratch.block_sum + at, a);
+  _mm512_store_ps(scratch.block_max + at, b);
+}
+
+// Some queries and 64 columns. The pointers to out begin at the first of the columns.
+template <size_t kQueries>
+struct ValueTile {
+  const float *weights[kQueries];
+  size_t lows[kQueries], highs[kQueries];
+  float *outs[kQueries];
+  bool merges[kQueries];
+  float a[kQueries], b[kQueries];
+  size_t column;
+  __mmask16 lanes[kTileVectors];
+};
+
+template <size_t kQueries>
+inline ValueTile<kQueries> make_tile(const AttentionSpanArgs &args, const Block &block,
+                                     const Scratch &scratch, const uint32_t *queries,
+                                     size_t column) {
+  ValueTile<kQueries> tile;
+  for (size_t i = 0; i < kQueries; ++i) {
+    const size_t q = queries[i];
+    tile.weights[i] = scratch.weights + q / kLanes * kAttentionBlock * kLanes + q % kLanes;
+    tile.lows[i] = static_cast<size_t>(block.lows[q]);
+    tile.highs[i] = static_cast<size_t>(block.highs[q]);
+    tile.outs[i] = args.queries[q].out + column;
+    tile.merges[i] = block.uses[q] == kMerges;
+    tile.a[i] = scratch.block_sum[q];
+    tile.b[i] = scratch.block_max[q];
+  }
+  tile.column = column;
+  for (size_t v = 0; v < kTileVectors; ++v) {
+    const size_t at = column + v * kLanes;
+    tile.lanes[v] = at < args.value_width ? first_lanes(args.value_width - at) : __mmask16{0};
+  }
+  return tile;
+}
+
+// o_b of numbers that all queries see, stored or merged into `out`.
+template <size_t kQueries>
+[[gnu::noinline]] void weigh_common(const ValueTile<kQueries> &tile, const float *const *values,
+                                    size_t low, size_t high) {
+  __m512 acc[kQueries][kTileVectors];
+  const float *weights[kQueries];
+  __mmask16 lanes[kTileVectors];
+  for (size_t v = 0; v < kTileVectors; ++v) lanes[v] = tile.lanes[v];
+  for (size_t i = 0; i < kQueries; ++i) {
+    weights[i] = tile.weights[i];
+    for (size_t v = 0; v < kTileVectors; ++v) acc[i][v] = _mm512_setzero_ps();
+  }
+  const size_t column = tile.column;
+  for (size_t k = low; k < high; ++k) {
+    __m512 value[kTileVectors];
+    for (size_t v = 0; v < kTileVectors; ++v) {
+      value[v] = _mm512_maskz_loadu_ps(lanes[v], values[k] + column + v * kLanes);
+    }
+    for (size_t i = 0; i < kQueries; ++i) {
+      const __m512 weight = _mm512_set1_ps(weights[i][k * kLanes]);
+      for (size_t v = 0; v < kTileVectors; ++v) {
+        acc[i][v] = _mm512_fmadd_ps(weight, value[v], acc[i][v]);
+      }
+    }
+  }
+  // GCC would keep the sums in memory if these loops were unrolled late.
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kQueries; ++i) {
+    float *out = tile.outs[i];
+    const __m512 a = _mm512_set1_ps(tile.a[i]);
+    const __m512 b = _mm512_set1_ps(tile.b[i]);
+#pragma GCC unroll 4
+    for (size_t v = 0; v < kTileVectors; ++v) {
+      __m512 result = acc[i][v];
+      if (tile.merges[i]) {
+        const __m512 old = _mm512_maskz_loadu_ps(lanes[v], out + v * kLanes);
+        result = _mm512_fmadd_ps(old, a, _mm512_mul_ps(result, b));
+      }
+      _mm512_mask_storeu_ps(out + v * kLanes, lanes[v], result);
+    }
+  }
+}
+
+// The same where queries see different numbers. A chain begins with its lowest number: those that
+// all see go first, through registers, if they are the lowest of all; the others follow query by
+// query.
+template <size_t kQueries>
+[[gnu::noinline]] void weigh_edges(const ValueTile<kQueries> &tile, const float *const *values,
+                                   size_t common_high) {
+  alignas(64) float sums[kQueries][kTileVectors * kLanes] = {};
+  if (common_high > tile.lows[0]) {
+    ValueTile<kQueries> common = tile;
+    for (size_t i = 0; i < kQueries; ++i) {
+      common.outs[i] = sums[i];
+      common.merges[i] = false;
+    }
+    weigh_common<kQueries>(common, values, tile.lows[0], common_high);
+  }
+  const auto &lanes = tile.lanes;
+  for (size_t i = 0; i < kQueries; ++i) {
+    const size_t first = common_high > tile.lows[i] ? common_high : tile.lows[i];
+    for (size_t v = 0; v < kTileVectors; ++v) {
+      __m512 acc = _mm512_load_ps(sums[i] + v * kLanes);
+      for (size_t k = first; k < tile.highs[i]; ++k) {
+        const __m512 value = _mm512_maskz_loadu_ps(lanes[v], values[k] + tile.column + v * kLanes);
+        acc = _mm512_fmadd_ps(_mm512_set1_ps(tile.weights[i][k * kLanes]), value, acc);
+      }
+      float *out = tile.outs[i] + v * kLanes;
+      if (tile.merges[i]) {
+        const __m512 next = _mm512_mul_ps(acc, _mm512_set1_ps(tile.b[i]));
+        acc =
+            _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes[v], out), _mm512_set1_ps(tile.a[i]), next);
+      }
+      _mm512_mask_storeu_ps(out, lanes[v], acc);
+    }
+  }
+}
+
+template <size_t kQueries>
+inline void weigh_tile(const AttentionSpanArgs &args, const Block &block, const Scratch &scratch,
+                       const uint32_t *queries, size_t column) {
+  const ValueTile<kQueries> tile = make_tile<kQueries>(args, block, scratch, queries, column);
+  bool is_even = true;
+  bool begins_evenly = true;
+  size_t common_high = tile.highs[0];
+  for (size_t i = 1; i < kQueries; ++i) {
+    begins_evenly = begins_evenly && tile.lows[i] == tile.lows[0];
+    is_even = is_even && tile.highs[i] == tile.highs[0];
+    common_high = tile.highs[i] < common_high ? tile.highs[i] : common_high;
+  }
+  if (is_even && begins_evenly) {
+    weigh_common<kQueries>(tile, block.values, tile.lows[0], common_high);
+  } else {
+    weigh_edges<kQueries>(tile, block.values, begins_evenly ? common_high : 0);
+  }
+}
+
+inline void weigh_block(const AttentionSpanArgs &args, const Block &block, const Scratch &scratch) {
+  for (size_t c = 0; c < args.value_width; c += kTileVectors * kLanes) {
+    size_t i = 0;
+    for (; i + kTileQueries <= block.n_active; i += kTileQueries) {
+      weigh_tile<kTileQueries>(args, block, scratch, block.active + i, c);
+    }
+    if (block.n_active - i == 3) {
+      weigh_tile<3>(args, block, scratch, block.active + i, c);
+    } else if (block.n_active - i == 2) {
+      weigh_tile<2>(args, block, scratch, block.active + i, c);
+    } else if (block.n_active - i == 1) {
+      weigh_tile<1>(args, block, scratch, block.active + i, c);
+    }
+  }
+}
+
+inline Scratch divide_scratch(const AttentionSpanArgs &args) {
+  const size_t n = pad(args.n_queries);
+  const size_t width = args.key_width > args.value_width ? args.key_width : args.value_width;
+  Scratch scratch;
+  scratch.queries = args.scratch;
+  scratch.weights = scratch.queries + n * args.key_width;
+  scratch.rows = scratch.weights + n * kAttentionBlock;
+  scratch.row_stride = pad(width);
+  scratch.m = scratch.rows + kAttentionBlock * scratch.row_stride;
+  scratch.l = scratch.m + n;
+  scratch.block_max = scratch.l + n;
+  scratch.block_sum = scratch.block_max + n;
+  for (size_t i = 0; i < n; ++i) scratch.m[i] = scratch.l[i] = 0.0f;
+  return scratch;
+}
+
+template <typename Format>
+inline void attend(const AttentionSpanArgs &args) {
+  const Scratch scratch = divide_scratch(args);
+  bool has_begun[kMaxAttentionQueries] = {};
+  bool is_transposed = false;
+  size_t latest_first = 0;
+  size_t least_end = SIZE_MAX;
+  for (size_t i = 0; i < args.n_queries; ++i) {
+    const AttentionQuery &query = args.queries[i];
+    latest_first = query.first > latest_first ? query.first : latest_first;
+    least_end = query.end < least_end ? query.end : least_end;
+  }
+  Block block;
+  for (size_t at = 0; at < kAttentionSpan; at += kAttentionBlock) {
+    const size_t first = args.first_number + at;
+    const bool sees_whole = latest_first <= first && least_end >= first + kAttentionBlock;
+    if (!find_ranges(args, first, sees_whole, has_begun, &block)) continue;
+    if (!is_transposed) transpose_queries(args, scratch.queries);
+    is_transposed = true;
+    find_rows<Format>(args, first, args.keys, args.key_stride, args.key_width, block, scratch,
+                      block.keys);
+    score_block(args, block, scratch);
+    for (size_t g = 0; g * kLanes < args.n_queries; ++g) {
+      if (block.group_lows[g] >= block.group_highs[g]) continue;
+      float *weights = scratch.weights + g * kAttentionBlock * kLanes;
+      float *block_max = scratch.block_max + g * kLanes;
+      float *block_sum = scratch.block_sum + g * kLanes;
+      if (block.is_whole[g]) {
+        exponentiate<true>(block, g, weights, block_max, block_sum);
+      } else {
+        exponentiate<false>(block, g, weights, block_max, block_sum);
+      }
+      merge_numbers(block, g, scratch);
+    }
+    find_rows<Format>(args, first, args.values, args.value_stride, args.value_width, block, scratch,
+                      block.values);
+    weigh_block(args, block, scratch);
+  }
+  for (size_t i = 0; i < args.n_queries; ++i) {
+    if (!has_begun[i]) continue;
+    args.queries[i].numbers[0] = scratch.m[i];
+    args.queries[i].numbers[1] = scratch.l[i];
+  }
+}
+
+inline float exp_one(float x) {
+  return _mm512_cvtss_f32(exp_lanes(_mm512_set1_ps(x)));
+}
+
+inline float fma_one(float a, float b, float c) {
+  return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
+}
+
+}  // namespace
+
+void attention_span_f32_avx512(const AttentionSpanArgs &args) noexcept {
+  attend<F32>(args);
+}
+void attention_span_bf16_avx512(const AttentionSpanArgs &args) noexcept {
+  attend<Bf16>(args);
+}
+void attention_span_f16_avx512(const AttentionSpanArgs &args) noexcept {
+  attend<F16>(args);
+}
+
+void attention_merge_avx512(float *numbers, float *out, const float *next_numbers,
+                            const float *next_out, size_t width) noexcept {
+  const float merged = numbers[0] > next_numbers[0] ? numbers[0] : next_numbers[0];
+  const float a = exp_one(numbers[0] - merged);
+  const float b = exp_one(next_numbers[0] - merged);
+  const __m512 old_factor = _mm512_set1_ps(a);
+  const __m512 next_factor = _mm512_set1_ps(b);
+  for (size_t c = 0; c < width; c += kLanes) {
+    const __mmask16 lanes = first_lanes(width - c);
+    const __m512 old = _mm512_maskz_loadu_ps(lanes, out + c);
+    const __m512 next = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, next_out + c), next_factor);
+    _mm512_mask_storeu_ps(out + c, lanes, _mm512_fmadd_ps(old, old_factor, next));
+  }
+  numbers[0] = merged;
+  numbers[1] = fma_one(numbers[1], a, next_numbers[1] * b);
+}
+
+void attention_finish_avx512(const float *numbers, const float *sink, float *out,
+                             size_t width) noexcept {
+  float factor = 1.0f / numbers[1];
+  if (sink != nullptr) {
+    const float most = numbers[0] > *sink ? numbers[0] : *sink;
+    const float a = exp_one(numbers[0] - most);
+    factor = a / fma_one(numbers[1], a, exp_one(*sink - most));
+  }
+  const __m512 r = _mm512_set1_ps(factor);
+  for (size_t c = 0; c < width; c += kLanes) {
+    const __mmask16 lanes = first_lanes(width - c);
+    _mm512_mask_storeu_ps(out + c, lanes, _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, out + c), r));
+  }
+}
+
+}  // namespace colibri::cpu
