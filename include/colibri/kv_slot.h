@@ -61,16 +61,34 @@ COLIBRI_API uint32_t colibri_kv_slot_length(const colibri_kv_slot *slot);
 COLIBRI_API uint32_t colibri_kv_slot_capacity(const colibri_kv_slot *slot);
 
 /**
- * Forgets all positions from `length` on. Every length up to the present one can really be reached.
+ * Forgets all positions from `length` on. Models whose attention sees everything reach every length
+ * up to the present one; models with attention windows keep only what a window needs, and reach 0
+ * and the lengths of which colibri_kv_slot_reusable() says so.
  *
  * Threads    One call at a time.
- * Errors     COLIBRI_E_ARGUMENT  length above the present length.
+ * Errors     COLIBRI_E_ARGUMENT  length above the present length, or one that cannot be reached: the
+ *                                text says which can; the slot is as before.
  *            COLIBRI_E_BUSY      rows of the slot wait in a batch, or a call is running.
  *            COLIBRI_E_HANDLE.
  * Since      0.1
  */
 COLIBRI_API colibri_status colibri_kv_slot_truncate(colibri_kv_slot *slot, uint32_t length,
                                                     colibri_error *error);
+
+/**
+ * The longest length, at most `length`, that colibri_kv_slot_truncate() and colibri_kv_slot_fork()
+ * can reach: `length` itself, or 0 if layers with an attention window have overwritten what the next
+ * position would see. The slot is not changed.
+ *
+ * @param length    0 .. length of slot.
+ * @param reusable  [out] 0 on failure.
+ *
+ * Threads    Any number of const calls, not during another call on the slot.
+ * Errors     COLIBRI_E_ARGUMENT, COLIBRI_E_HANDLE, COLIBRI_E_BUSY.
+ * Since      0.2
+ */
+COLIBRI_API colibri_status colibri_kv_slot_reusable(const colibri_kv_slot *slot, uint32_t length,
+                                                    uint32_t *reusable, colibri_error *error);
 
 /**
  * A new slot that continues from the first `length` positions of this one. Later tokens have the
@@ -81,7 +99,8 @@ COLIBRI_API colibri_status colibri_kv_slot_truncate(colibri_kv_slot *slot, uint3
  *
  * Threads    One call at a time on slot.
  * Errors     COLIBRI_E_CAPACITY  all n_slots are in use.
- *            COLIBRI_E_ARGUMENT  length above the present length, or fork is NULL.
+ *            COLIBRI_E_ARGUMENT  length above the present length or one that cannot be reached
+ *                                (colibri_kv_slot_reusable()), or fork is NULL.
  *            COLIBRI_E_BUSY      rows of the slot wait in a batch, or a call is running.
  *            COLIBRI_E_HANDLE, COLIBRI_E_MEMORY.
  * Since      0.1

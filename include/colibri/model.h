@@ -30,6 +30,8 @@ typedef struct colibri_model colibri_model;
 /** Number format of the KV slots. */
 #define COLIBRI_KV_DEFAULT 0 /**< as COLIBRI_KV_F32 */
 #define COLIBRI_KV_F32 1     /**< float32 */
+#define COLIBRI_KV_BF16 2    /**< bfloat16: half the memory, 8 bits of precision. Since 0.2 */
+#define COLIBRI_KV_F16 3     /**< float16: half the memory, 11 bits up to 65504. Since 0.2 */
 
 /** Levels of log lines. */
 #define COLIBRI_LOG_ERROR 1
@@ -260,7 +262,7 @@ typedef struct colibri_model_facts {
   uint32_t n_engines;
   uint32_t n_threads;
   int32_t activations; /**< COLIBRI_ACTIVATIONS_INT8 or _FLOAT */
-  int32_t kv_type;     /**< COLIBRI_KV_F32 */
+  int32_t kv_type;     /**< COLIBRI_KV_F32, _BF16 or _F16 */
   float latent_norm_eps;
   uint32_t has_tokenizer; /**< 1 or 0 */
   const char *kernel_set; /**< name in use; valid until close */

@@ -76,7 +76,8 @@ class Pricing {
 
   MemoryPlan price(uint32_t context_tokens) const {
     PlanInputs inputs = fixed_;
-    const KvLayout layout(snapshot_.config(), {context_tokens, options_.max_rows});
+    const KvLayout layout(snapshot_.config(),
+                          {context_tokens, options_.max_rows, options_.kv_type});
     inputs.kv_bytes = saturating_multiply(layout.slot_bytes(), options_.n_slots);
     inputs.workspace_bytes =
         saturating_multiply(Model::workspace_bytes(snapshot_, backend_, options_.max_rows,
@@ -124,7 +125,8 @@ CapacityPlan make_capacity_plan(const Snapshot &snapshot, const Backend &backend
   const Pricing pricing(snapshot, backend, options, budget, tokenizer_bytes);
   CapacityPlan plan;
   plan.memory = pricing.price(options.context_tokens);
-  plan.kv_bytes_per_token = KvLayout(snapshot.config(), {1, options.max_rows}).bytes_per_position();
+  plan.kv_bytes_per_token =
+      KvLayout(snapshot.config(), {1, options.max_rows, options.kv_type}).bytes_per_position();
   plan.largest_context_tokens = pricing.find_largest_context();
   return plan;
 }

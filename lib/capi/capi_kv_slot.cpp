@@ -10,6 +10,26 @@
 #include "lib/capi/objects.h"
 #include "lib/capi/out_buffers.h"
 
+namespace {
+
+void require_within(const colibri::KvSlot &slot, uint32_t length) {
+  if (length <= slot.length()) return;
+  colibri::throw_error(colibri::StatusCode::kArgument, "length is %u; the slot has %u positions",
+                       length, slot.length());
+}
+
+void require_reachable(const colibri::KvSlot &slot, uint32_t length) {
+  require_within(slot, length);
+  const uint32_t reusable = slot.reusable_length(length);
+  if (reusable == length) return;
+  colibri::throw_error(colibri::StatusCode::kArgument,
+                       "length is %u; layers with an attention window no longer have what comes "
+                       "before it, %u can be reached",
+                       length, reusable);
+}
+
+}  // namespace
+
 colibri_status colibri_kv_slot_create(colibri_model *model, colibri_kv_slot **slot,
                                       colibri_error *error) {
   if (slot != nullptr) *slot = nullptr;
@@ -39,14 +59,22 @@ uint32_t colibri_kv_slot_capacity(const colibri_kv_slot *slot) {
   return slot->slot->capacity();
 }
 
+colibri_status colibri_kv_slot_reusable(const colibri_kv_slot *slot, uint32_t length,
+                                        uint32_t *reusable, colibri_error *error) {
+  if (reusable != nullptr) *reusable = 0;
+  return colibri::guard(error, [&] {
+    const colibri::Read<const colibri_kv_slot> use(slot, "slot");
+    colibri::require_pointer(reusable, "reusable");
+    require_within(*use->slot, length);
+    *reusable = use->slot->reusable_length(length);
+  });
+}
+
 colibri_status colibri_kv_slot_truncate(colibri_kv_slot *slot, uint32_t length,
                                         colibri_error *error) {
   return colibri::guard(error, [&] {
     const colibri::Write<colibri_kv_slot> use(slot, "slot");
-    if (length > use->slot->length()) {
-      colibri::throw_error(colibri::StatusCode::kArgument,
-                           "length is %u; the slot has %u positions", length, use->slot->length());
-    }
+    require_reachable(*use->slot, length);
     use->require_no_waiting_rows();
     use->slot->truncate(length);
     use->publish_length();
@@ -59,10 +87,7 @@ colibri_status colibri_kv_slot_fork(colibri_kv_slot *slot, uint32_t length, coli
   return colibri::guard(error, [&] {
     const colibri::Write<colibri_kv_slot> use(slot, "slot");
     colibri::require_pointer(fork, "fork");
-    if (length > use->slot->length()) {
-      colibri::throw_error(colibri::StatusCode::kArgument,
-                           "length is %u; the slot has %u positions", length, use->slot->length());
-    }
+    require_reachable(*use->slot, length);
     auto copy = std::make_unique<colibri_kv_slot>(use->model);
     copy->slot->copy_prefix_from(*use->slot, length);
     copy->publish_length();

@@ -18,6 +18,18 @@
 namespace colibri {
 namespace {
 
+int32_t kv_type_number(KvType type) noexcept {
+  switch (type) {
+    case KvType::kF32:
+      return COLIBRI_KV_F32;
+    case KvType::kBF16:
+      return COLIBRI_KV_BF16;
+    case KvType::kF16:
+      return COLIBRI_KV_F16;
+  }
+  return COLIBRI_KV_DEFAULT;
+}
+
 colibri_plan to_public(const PlannedModel &planned) noexcept {
   const CapacityPlan &plan = planned.plan();
   const MemoryPlan &memory = plan.memory;
@@ -68,7 +80,7 @@ colibri_model_facts to_public(const OpenModel &open) noexcept {
   facts.activations = options.model.activations == ActivationMode::kFloat
                           ? COLIBRI_ACTIVATIONS_FLOAT
                           : COLIBRI_ACTIVATIONS_INT8;
-  facts.kv_type = COLIBRI_KV_F32;
+  facts.kv_type = kv_type_number(options.kv_type);
   facts.latent_norm_eps = open.model().latent_norm_eps();
   facts.has_tokenizer = open.tokenizer() != nullptr ? 1 : 0;
   facts.kernel_set = open.planned().backend().kernel_set_name();

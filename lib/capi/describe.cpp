@@ -120,7 +120,7 @@ void write_options(const PlannedModel &planned, JsonWriter &json) {
   json.key("kernel_set").value(planned.backend().kernel_set_name());
   json.key("activations")
       .value(options.model.activations == ActivationMode::kFloat ? "float" : "int8");
-  json.key("kv_type").value("f32");
+  json.key("kv_type").value(kv_type_name(options.kv_type));
   json.end_object();
 }
 

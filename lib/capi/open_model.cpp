@@ -70,7 +70,8 @@ void OpenModel::load(const OpenOptions &options) {
            options.progress(options.progress_user, done_bytes, total_bytes) == 0;
   };
   model_ = Model::load(snapshot, planned_.backend(), planned_.threads(), cache_.get(),
-                       {options.context_tokens, options.max_rows}, options.model, progress);
+                       {options.context_tokens, options.max_rows, options.kv_type}, options.model,
+                       progress);
   pool_ = std::make_unique<KvPool>(model_->kv_layout(), options.n_slots);
 }
 

@@ -39,10 +39,6 @@ ModelOptions read_model_options(const colibri_model_options &options) {
                   "activations is %d; this version knows 0 (default), 1 (int8) and 2 (float)",
                   options.activations);
   }
-  if (options.kv_type != COLIBRI_KV_DEFAULT && options.kv_type != COLIBRI_KV_F32) {
-    throw_error(StatusCode::kUnsupported,
-                "kv_type is %d; this version knows 0 (default) and 1 (float32)", options.kv_type);
-  }
   const float epsilon = options.latent_norm_eps;
   if (epsilon != 0.0f && !(epsilon >= 1e-12f && epsilon <= 1.0f)) {
     throw_error(StatusCode::kArgument,
@@ -51,6 +47,23 @@ ModelOptions read_model_options(const colibri_model_options &options) {
   }
   model.latent_norm_eps = epsilon;
   return model;
+}
+
+KvType read_kv_type(const colibri_model_options &options) {
+  switch (options.kv_type) {
+    case COLIBRI_KV_DEFAULT:
+    case COLIBRI_KV_F32:
+      return KvType::kF32;
+    case COLIBRI_KV_BF16:
+      return KvType::kBF16;
+    case COLIBRI_KV_F16:
+      return KvType::kF16;
+    default:
+      throw_error(StatusCode::kUnsupported,
+                  "kv_type is %d; this version knows 0 (default), 1 (float32), 2 (bfloat16) and 3 "
+                  "(float16)",
+                  options.kv_type);
+  }
 }
 
 Log read_log(const colibri_model_options &options) {
@@ -80,6 +93,7 @@ OpenOptions read_open_options(const colibri_model_options *given) {
   result.n_loader_threads = in_range("n_loader_threads", options.n_loader_threads,
                                      kDefaultLoaderThreads, kMaxLoaderThreads);
   result.model = read_model_options(options);
+  result.kv_type = read_kv_type(options);
   result.skips_tokenizer = read_flag("skip_tokenizer", options.skip_tokenizer);
   if (options.kernel_set != nullptr) result.kernel_set = options.kernel_set;
   result.progress = options.progress;

@@ -25,6 +25,7 @@ struct OpenOptions {
   uint32_t n_engines = 0;
   uint32_t n_loader_threads = 0;
   ModelOptions model;
+  KvType kv_type = KvType::kF32;
   bool skips_tokenizer = false;
   bool refuses_outside_links = false;
   std::string kernel_set;  // empty: the fastest

@@ -13,6 +13,7 @@ namespace colibri {
 namespace {
 
 constexpr uint64_t kPartAlignment = 64;
+constexpr uint32_t kRingUnit = 64;  // places
 
 constexpr uint64_t align_up(uint64_t bytes) {
   return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
@@ -55,13 +56,13 @@ KvLayout::KvLayout(const ModelConfig &config, const KvShape &shape) : shape_(sha
     layer.key_width = is_latent ? config.kv_latent + config.rotary.width : config.head_width;
     layer.value_width = is_latent ? 0 : config.head_width;
     layer.window = config.windows.empty() ? 0 : config.windows[i];
-    layer.places = shape.capacity;
+    set_places(&layer);
     layer.keys_offset = take_bytes(layer.n_heads * layer.key_head_stride() * element_bytes);
     layer.values_offset =
         layer.value_width == 0
             ? layer.keys_offset
             : take_bytes(layer.n_heads * layer.value_head_stride() * element_bytes);
-    if (layer.window != 0) largest_window_ = std::max(largest_window_, layer.window);
+    largest_window_ = std::max(largest_window_, layer.window);
   }
   panels_offset_.assign(config.n_layers, -1);
   if (index_width_ == 0) return;
@@ -72,6 +73,17 @@ KvLayout::KvLayout(const ModelConfig &config, const KvShape &shape) : shape_(sha
         static_cast<int64_t>(take_bytes(n_panels * kIndexPanel * index_width_ * sizeof(float)));
     ++n_index_layers_;
   }
+}
+
+void KvLayout::set_places(KvLayer *layer) noexcept {
+  layer->places = shape_.capacity;
+  if (layer->window == 0) return;
+  const uint64_t needed = uint64_t{layer->window} - 1 + shape_.max_rows;
+  const uint64_t ring = (needed + kRingUnit - 1) / kRingUnit * kRingUnit;
+  if (ring >= shape_.capacity) return;
+  layer->places = static_cast<uint32_t>(ring);
+  layer->is_ring = true;
+  least_places_ = least_places_ == 0 ? layer->places : std::min(least_places_, layer->places);
 }
 
 uint64_t KvLayout::take_bytes(uint64_t n_bytes) noexcept {
@@ -109,8 +121,7 @@ float *KvLayout::index_panels(uint8_t *slot, uint32_t layer) const noexcept {
 }
 
 uint32_t KvLayout::first_needed(uint32_t length) const noexcept {
-  if (largest_window_ == 0) return length;
-  return length >= largest_window_ ? length + 1 - largest_window_ : 0;
+  return largest_window_ != 0 && length >= largest_window_ ? length + 1 - largest_window_ : 0;
 }
 
 uint32_t KvLayout::first_kept(uint32_t written) const noexcept {

@@ -76,8 +76,8 @@ class KvLayout {
   // nullptr for a layer without its own indexer.
   float *index_panels(uint8_t *slot, uint32_t layer) const noexcept;
 
-  // First position that the next row of a slot of `length` positions sees in a windowed layer;
-  // `length` if no layer has a window.
+  // First position that the next row of a slot of `length` positions sees in a windowed layer; 0
+  // if no layer has a window.
   uint32_t first_needed(uint32_t length) const noexcept;
   // First position that windowed layers still have once positions [0, written) were written one
   // after another.
@@ -105,6 +105,7 @@ class KvLayout {
     return ((panel * index_width_ + element) * kIndexPanel + position % kIndexPanel) *
            sizeof(float);
   }
+  void set_places(KvLayer *layer) noexcept;
   uint64_t take_bytes(uint64_t n_bytes) noexcept;  // the offset of a new part of the slot
   // First position of a prefix that a layer keeps.
   uint32_t first_of_prefix(const KvLayer &layer, uint32_t length) const noexcept {

@@ -117,6 +117,7 @@ Status Batch::decode(ForwardObserver *observer) noexcept {
     return make_status(StatusCode::kState, "batch: decoded already; clear it and add rows");
   }
   if (rows_.empty()) return make_status(StatusCode::kState, "batch: there are no rows to decode");
+  for (KvSlot *slot : row_slots_) slot->prepare(slot->n_waiting_rows());
   model_->forward(rows_, *workspace_, row_status_, observer);
   is_decoded_ = true;
   release_slots();

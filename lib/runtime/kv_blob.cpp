@@ -269,6 +269,7 @@ Status KvSlot::restore(const KvFingerprint &fingerprint, std::span<const uint8_t
     return status;
   }
   layout_->restore_prefix(data_, header.length, next);
+  first_held_ = layout_->first_needed(header.length);
   return Status();
 }
 

@@ -16,9 +16,19 @@ void KvSlot::append(std::span<const int32_t> tokens) noexcept {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
+void KvSlot::prepare(uint32_t n_rows) noexcept {
+  first_held_ = std::max(first_held_, layout_->first_kept(length() + n_rows));
+}
+
+// Shorter lengths need older positions only: if this one cannot be reached, none but 0 can.
+uint32_t KvSlot::reusable_length(uint32_t length) const noexcept {
+  return layout_->first_needed(length) >= first_held_ ? length : 0;
+}
+
 void KvSlot::truncate(uint32_t length) noexcept {
-  assert(length <= tokens_.size());
+  assert(length <= tokens_.size() && length == reusable_length(length));
   tokens_.resize(length);
+  if (length == 0) first_held_ = 0;
 }
 
 void KvSlot::copy_prefix_from(const KvSlot &other, uint32_t length) noexcept {
@@ -27,8 +37,10 @@ void KvSlot::copy_prefix_from(const KvSlot &other, uint32_t length) noexcept {
     truncate(length);
     return;
   }
+  assert(length == other.reusable_length(length));
   layout_->copy_prefix(other.data_, data_, length);
   tokens_.assign(other.tokens_.begin(), other.tokens_.begin() + length);
+  first_held_ = layout_->first_needed(length);
 }
 
 KvPool::KvPool(const KvLayout &layout, uint32_t n_slots) {

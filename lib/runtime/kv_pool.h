@@ -32,11 +32,19 @@ class KvSlot {
   const std::vector<int32_t> &tokens() const noexcept { return tokens_; }
   uint8_t *data() noexcept { return data_; }
 
+  // Rows at positions [length(), length() + n_rows) are about to be computed: layers with a window
+  // may lose older positions from here on, whether the pass succeeds or not. Allocates nothing.
+  void prepare(uint32_t n_rows) noexcept;
+  // The longest length, at most `length` (<= length()), from which the slot can really go on: that
+  // length itself, or 0 if layers with a window have lost what the next row would see. For models
+  // without windows always `length`.
+  uint32_t reusable_length(uint32_t length) const noexcept;
   // Records that positions [length, length + tokens.size()) have been computed. Allocates nothing.
   void append(std::span<const int32_t> tokens) noexcept;
-  // length <= length().
+  // length == reusable_length(length).
   void truncate(uint32_t length) noexcept;
-  // Makes this slot a copy of the other's first `length` positions, which the other has.
+  // Makes this slot a copy of the other's first `length` positions, which is a reusable length of
+  // the other.
   void copy_prefix_from(const KvSlot &other, uint32_t length) noexcept;
 
   // Size of what save() writes.
@@ -57,8 +65,9 @@ class KvSlot {
   friend class Batch;
   const KvLayout *layout_ = nullptr;
   uint8_t *data_ = nullptr;
-  std::vector<int32_t> tokens_;                        // reserved to capacity
-  bool is_taken_ = false;                              // guarded by the pool's mutex
+  std::vector<int32_t> tokens_;  // reserved to capacity
+  uint32_t first_held_ = 0;      // first position that windowed layers still have
+  bool is_taken_ = false;        // guarded by the pool's mutex
   std::atomic<const void *> waiting_batch_ = nullptr;  // the batch that holds rows, if any
   std::atomic<uint32_t> n_waiting_rows_ = 0;
 };

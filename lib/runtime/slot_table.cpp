@@ -11,6 +11,14 @@
 #include <exception>
 
 namespace colibri {
+namespace {
+
+// Positions of `tokens` that the slot need not compute again.
+uint32_t count_reusable(const KvSlot &slot, TokenSpan tokens) noexcept {
+  return slot.reusable_length(count_common_prefix(tokens, slot.tokens()));
+}
+
+}  // namespace
 
 uint32_t count_common_prefix(TokenSpan a, TokenSpan b) noexcept {
   const size_t shorter = std::min(a.size(), b.size());
@@ -45,7 +53,7 @@ uint32_t SlotTable::count_loss(const KvSlot &slot, uint32_t n_kept,
                                std::span<const TokenSpan> rivals) noexcept {
   uint32_t loss = 0;
   for (const TokenSpan rival : rivals) {
-    const uint32_t common = count_common_prefix(rival, slot.tokens());
+    const uint32_t common = count_reusable(slot, rival);
     if (common > n_kept) loss = std::max(loss, common - n_kept);
   }
   return loss;
@@ -58,7 +66,7 @@ SlotTable::Entry *SlotTable::choose_entry(TokenSpan reusable,
   uint32_t best_common = 0;
   for (Entry &entry : entries_) {
     if (!entry.is_free) continue;
-    const uint32_t common = count_common_prefix(reusable, entry.slot->tokens());
+    const uint32_t common = count_reusable(*entry.slot, reusable);
     const uint32_t loss = count_loss(*entry.slot, common, rivals);
     bool is_better = best == nullptr || loss < best_loss;
     if (!is_better && loss == best_loss) {
@@ -78,9 +86,9 @@ SlotTable::Placement SlotTable::place(TokenSpan prompt,
   Entry *entry = choose_entry(reusable, rivals);
   assert(entry != nullptr);
   KvSlot *source = entry->slot;
-  uint32_t n_reused = count_common_prefix(reusable, source->tokens());
+  uint32_t n_reused = count_reusable(*source, reusable);
   for (const Entry &other : entries_) {
-    const uint32_t common = count_common_prefix(reusable, other.slot->tokens());
+    const uint32_t common = count_reusable(*other.slot, reusable);
     if (common > n_reused) {
       n_reused = common;
       source = other.slot;

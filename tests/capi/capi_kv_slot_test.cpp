@@ -2,6 +2,7 @@
 //
 // Tests of include/colibri/kv_slot.h.
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -89,6 +90,118 @@ TEST_CASE("truncating reaches every shorter length and never a longer one") {
     const std::vector<float> again = decode(
         batch.get(), slot.get(), std::vector<int32_t>(kPrompt.begin() + length, kPrompt.end()));
     CHECK(again == fresh);
+  }
+}
+
+namespace {
+
+// Windows of 16 in every other layer; with passes of 16 rows these keep 64 positions.
+Model open_windowed(uint32_t n_slots, int32_t kv_type = COLIBRI_KV_DEFAULT) {
+  colibri_model_options options = small_options();
+  options.context_tokens = 160;
+  options.n_slots = n_slots;
+  options.kv_type = kv_type;
+  return open_model(golden_model("gpt_oss"), options);
+}
+
+std::vector<int32_t> long_prompt(uint32_t n_tokens) {
+  std::vector<int32_t> tokens;
+  for (uint32_t i = 0; i < n_tokens; ++i) tokens.push_back(static_cast<int32_t>(3 + i * 7 % 50));
+  return tokens;
+}
+
+// In passes of 16 rows; logits of the last token.
+std::vector<float> decode_long(colibri_batch *batch, colibri_kv_slot *slot,
+                               const std::vector<int32_t> &tokens) {
+  std::vector<float> logits;
+  for (size_t first = 0; first < tokens.size(); first += 16) {
+    const size_t end = std::min(first + 16, tokens.size());
+    logits = decode(batch, slot,
+                    {tokens.begin() + static_cast<std::ptrdiff_t>(first),
+                     tokens.begin() + static_cast<std::ptrdiff_t>(end)});
+  }
+  return logits;
+}
+
+uint32_t reusable(const colibri_kv_slot *slot, uint32_t length) {
+  uint32_t result = 77;
+  REQUIRE(colibri_kv_slot_reusable(slot, length, &result, nullptr) == COLIBRI_OK);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a slot of a windowed model reaches what it says and nothing else") {
+  const Model model = open_windowed(2);
+  const Slot slot = make_slot(model.get());
+  const Batch batch = make_batch(model.get());
+  const std::vector<int32_t> prompt = long_prompt(97);
+  const std::vector<float> fresh = decode_long(batch.get(), slot.get(), prompt);
+  // Positions from 33 on are there; a row at 48 is the first whose window begins there.
+  CHECK(reusable(slot.get(), 97) == 97);
+  CHECK(reusable(slot.get(), 48) == 48);
+  CHECK(reusable(slot.get(), 47) == 0);
+  uint32_t result = 77;
+  CHECK(colibri_kv_slot_reusable(slot.get(), 98, &result, nullptr) == COLIBRI_E_ARGUMENT);
+  CHECK(result == 0);
+  CHECK_THAT(message_of(COLIBRI_E_ARGUMENT,
+                        [&](colibri_error *error) {
+                          return colibri_kv_slot_truncate(slot.get(), 47, error);
+                        }),
+             Contains("0 can be reached"));
+  colibri_kv_slot *none = nullptr;
+  CHECK(colibri_kv_slot_fork(slot.get(), 47, &none, nullptr) == COLIBRI_E_ARGUMENT);
+  CHECK(colibri_kv_slot_length(slot.get()) == 97);
+  for (const uint32_t length : {90u, 60u, 0u}) {
+    CHECK(reusable(slot.get(), length) == length);
+    {
+      const Slot copy = fork(slot.get(), length);
+      CHECK(decode_long(batch.get(), copy.get(), {prompt.begin() + length, prompt.end()}) == fresh);
+    }
+    CHECK(colibri_kv_slot_truncate(slot.get(), length, nullptr) == COLIBRI_OK);
+    CHECK(decode_long(batch.get(), slot.get(), {prompt.begin() + length, prompt.end()}) == fresh);
+  }
+  const std::vector<uint8_t> blob = save(slot.get());
+  const Slot restored = make_slot(model.get());
+  CHECK(colibri_kv_slot_restore(restored.get(), blob.data(), blob.size(), nullptr) == COLIBRI_OK);
+  CHECK(decode(batch.get(), restored.get(), {5}) == decode(batch.get(), slot.get(), {5}));
+}
+
+TEST_CASE("a scheduler reuses slots of a windowed model only where it can") {
+  const Model model = open_windowed(1);
+  const Scheduler scheduler = make_scheduler(model.get());
+  const std::vector<int32_t> prompt = long_prompt(97);
+  const std::vector<int32_t> start(prompt.begin(), prompt.begin() + 20);
+  const Outcome first = generate(scheduler.get(), prompt, 8);
+  const Outcome again = generate(scheduler.get(), prompt, 8);
+  CHECK(again.n_prompt_reused == 96);
+  const Outcome short_one = generate(scheduler.get(), start, 8);
+  CHECK(short_one.n_prompt_reused == 0);
+  const Outcome last = generate(scheduler.get(), prompt, 8);
+  CHECK(last.n_prompt_reused == 20);
+  CHECK(again.tokens == first.tokens);
+  CHECK(last.tokens == first.tokens);
+}
+
+TEST_CASE("keys and values of half the width are an option, and their blobs fit nothing else") {
+  const Model wide = open_windowed(1);
+  const Slot wide_slot = make_slot(wide.get());
+  for (const int32_t type : {COLIBRI_KV_BF16, COLIBRI_KV_F16}) {
+    const Model model = open_windowed(1, type);
+    colibri_model_facts facts{};
+    facts.struct_size = sizeof facts;
+    REQUIRE(colibri_model_get_facts(model.get(), &facts, nullptr) == COLIBRI_OK);
+    CHECK(facts.kv_type == type);
+    const Slot slot = make_slot(model.get());
+    const Batch batch = make_batch(model.get());
+    decode(batch.get(), slot.get(), kPrompt);
+    const std::vector<uint8_t> blob = save(slot.get());
+    CHECK_THAT(message_of(COLIBRI_E_MISMATCH,
+                          [&](colibri_error *error) {
+                            return colibri_kv_slot_restore(wide_slot.get(), blob.data(),
+                                                           blob.size(), error);
+                          }),
+               Contains("this model has f32"));
   }
 }
 

@@ -89,6 +89,9 @@ void check_slot_calls(colibri_kv_slot *slot, colibri_batch *batch) {
   CHECK(colibri_kv_slot_length(slot) == 0);
   CHECK(colibri_kv_slot_capacity(slot) == 0);
   CHECK_HANDLE(colibri_kv_slot_truncate(slot, 0, nullptr));
+  uint32_t reusable = 77;
+  CHECK_HANDLE(colibri_kv_slot_reusable(slot, 0, &reusable, nullptr));
+  CHECK(reusable == 0);
   CHECK_HANDLE(colibri_kv_slot_fork(slot, 0, &fork, nullptr));
   CHECK_HANDLE(colibri_kv_slot_save(slot, nullptr, 0, &count, nullptr));
   CHECK_HANDLE(colibri_kv_slot_restore(slot, blob, sizeof(blob), nullptr));

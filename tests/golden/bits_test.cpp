@@ -105,4 +105,47 @@ TEST_CASE("one reading of each expert serves a whole chunk") {
   CHECK(stats.reads <= n_moe_layers * engine.config().n_experts);
 }
 
+TEST_CASE("every number format of keys and values gives the same bytes for all sets and chunks") {
+  for (const std::string &name : golden_case_names()) {
+    const GoldenCase golden(name);
+    for (const KvType type : {KvType::kBF16, KvType::kF16}) {
+      EngineOptions options;
+      options.kv_type = type;
+      options.kernel_set = "ref";
+      const std::vector<int32_t> prompt = golden.prompt(kMediumPrompt);
+      const std::vector<float> expected = Engine(golden.path(), options).run(prompt, 0, 0);
+      for (const std::string &kernel_set : runnable_kernel_sets()) {
+        options.kernel_set = kernel_set;
+        Engine engine(golden.path(), options);
+        for (const uint32_t chunk : {1u, 7u, 0u}) {
+          INFO(name << " " << kernel_set << " chunk " << chunk << " " << kv_type_name(type));
+          CHECK(have_equal_bytes(engine.run(prompt, 0, chunk), expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("rings of windowed layers give the bytes of slots that keep everything") {
+  for (const char *name : {"gpt_oss", "gpt_oss-bf16"}) {
+    const GoldenCase golden(name);
+    const std::vector<int32_t> prompt = golden.prompt(kLongestPrompt);
+    EngineOptions options;
+    Engine whole(golden.path(), options);
+    REQUIRE_FALSE(whole.model().kv_layout().layer(0).is_ring);
+    const std::vector<float> expected = whole.run(prompt, 0, 0);
+    for (const uint32_t max_rows : {1u, 3u, 40u}) {
+      options.max_rows = max_rows;
+      Engine engine(golden.path(), options);
+      INFO(name << " max_rows " << max_rows);
+      REQUIRE(engine.model().kv_layout().layer(0).is_ring);
+      CHECK(have_equal_bytes(engine.run(prompt, 0, 0), expected));
+      // A short sequence behind a long one, and a long one again.
+      const std::vector<int32_t> start(prompt.begin(), prompt.begin() + 20);
+      engine.run(start, 0, 0);
+      CHECK(have_equal_bytes(engine.run(prompt, 0, 0), expected));
+    }
+  }
+}
+
 }  // namespace colibri::test

@@ -35,8 +35,9 @@ void Engine::load(const EngineOptions &options) {
   ModelOptions model_options;
   model_options.activations = options.activations;
   model_options.latent_norm_eps = options.latent_norm_eps;
-  model_ = Model::load(snapshot_, *backend_, *threads_, cache_.get(),
-                       {options.capacity, options.max_rows}, model_options, nullptr);
+  model_ =
+      Model::load(snapshot_, *backend_, *threads_, cache_.get(),
+                  {options.capacity, options.max_rows, options.kv_type}, model_options, nullptr);
   workspace_ = model_->make_workspace(options.max_rows, options.max_rows);
   slot_ = Buffer(model_->kv_layout().slot_bytes(), "a test's slot");
 }

@@ -22,6 +22,7 @@ struct EngineOptions {
   uint64_t expert_budget_bytes = 0;  // 0: all experts
   uint32_t capacity = 160;
   uint32_t max_rows = 128;
+  KvType kv_type = KvType::kF32;
   ActivationMode activations = ActivationMode::kFloat;
   float latent_norm_eps = 1e-6f;  // 0: the config's
 };

@@ -129,4 +129,93 @@ TEST_CASE("a blob moves a prefix between slots of different capacities") {
   }
 }
 
+namespace {
+
+// Two layers of two heads, the first with a window of 12.
+ModelConfig windowed_config() {
+  ModelConfig config;
+  config.n_layers = 2;
+  config.attention = AttentionKind::kGrouped;
+  config.n_heads = 4;
+  config.n_kv_heads = 2;
+  config.head_width = 3;
+  config.windows = {12, 0};
+  return config;
+}
+
+uint16_t half_mark(uint32_t layer, bool is_value, uint32_t head, uint32_t position, uint32_t i) {
+  const uint32_t part = (layer * 2 + (is_value ? 1 : 0)) * 2 + head;
+  return static_cast<uint16_t>((part * 400 + position) * 3 + i);
+}
+
+// Visits every element of positions [first, end) of a layer of 16-bit entries.
+template <typename Visit>
+void visit_halves(const KvLayout &layout, uint8_t *slot, uint32_t layer, uint32_t first,
+                  uint32_t end, const Visit &visit) {
+  const KvLayer &kv = layout.layer(layer);
+  for (uint32_t p = first; p < end; ++p) {
+    for (uint32_t head = 0; head < kv.n_heads; ++head) {
+      auto *key = reinterpret_cast<uint16_t *>(layout.key_at(slot, layer, p));
+      auto *value = reinterpret_cast<uint16_t *>(layout.value_at(slot, layer, p));
+      for (uint32_t i = 0; i < kv.key_width; ++i) {
+        visit(&key[head * kv.key_head_stride() + i], half_mark(layer, false, head, p, i));
+        visit(&value[head * kv.value_head_stride() + i], half_mark(layer, true, head, p, i));
+      }
+    }
+  }
+}
+
+void fill_halves(const KvLayout &layout, uint8_t *slot, uint32_t length) {
+  for (uint32_t layer = 0; layer < 2; ++layer) {
+    visit_halves(layout, slot, layer, 0, length, [](uint16_t *at, uint16_t mark) { *at = mark; });
+  }
+}
+
+// What the next row sees.
+void check_halves(const KvLayout &layout, uint8_t *slot, uint32_t length) {
+  for (uint32_t layer = 0; layer < 2; ++layer) {
+    const uint32_t first = layer == 0 ? layout.first_needed(length) : 0;
+    visit_halves(layout, slot, layer, first, length,
+                 [](const uint16_t *at, uint16_t mark) { REQUIRE(*at == mark); });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a windowed layer has places for its window and one pass, the others for the capacity") {
+  const KvLayout layout(windowed_config(), {300, 53, KvType::kBF16});
+  CHECK(layout.layer(0).places == 64);
+  CHECK(layout.layer(0).ring() == 64);
+  CHECK(layout.layer(1).places == 300);
+  CHECK(layout.layer(1).ring() == 0);
+  CHECK(layout.bytes_per_position() == 2 * 2 * 3 * 2);
+  const KvLayout larger(windowed_config(), {300, 54, KvType::kBF16});
+  CHECK(larger.layer(0).places == 128);
+  const KvLayout small(windowed_config(), {64, 53, KvType::kBF16});
+  CHECK(small.layer(0).ring() == 0);
+  CHECK(layout.first_needed(11) == 0);
+  CHECK(layout.first_needed(12) == 1);
+  CHECK(layout.first_kept(64) == 0);
+  CHECK(layout.first_kept(65) == 1);
+  CHECK(small.first_kept(64) == 0);
+}
+
+TEST_CASE("rings are copied and saved across their end, also into other capacities") {
+  const KvLayout layout(windowed_config(), {300, 50, KvType::kF16});
+  const KvLayout other(windowed_config(), {250, 200, KvType::kF16});
+  for (const uint32_t length : {0u, 1u, 12u, 63u, 64u, 65u, 70u, 128u, 200u}) {
+    Slot source(layout);
+    fill_halves(layout, source.data(), length);
+    Slot copy(layout);
+    layout.copy_prefix(source.data(), copy.data(), length);
+    check_halves(layout, copy.data(), length);
+    std::vector<uint8_t> blob(layout.blob_bytes(length));
+    layout.save_prefix(source.data(), length, blob.data());
+    REQUIRE(other.blob_bytes(length) == blob.size());
+    Slot moved(other);
+    other.restore_prefix(moved.data(), length, blob.data());
+    check_halves(other, moved.data(), length);
+  }
+}
+
 }  // namespace colibri

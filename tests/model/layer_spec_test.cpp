@@ -41,18 +41,4 @@ TEST_CASE("windows of layers come from the configuration, none are none") {
   CHECK(describe_layers(config)[1].attention == AttentionKind::kGrouped);
 }
 
-TEST_CASE("what passes do not compute yet is refused with everything that is missing") {
-  ModelConfig config;
-  config.model_type = "some_moe";
-  config.query_latent = 4;
-  CHECK_NOTHROW(require_runnable(config));
-  config.has_router_bias = true;
-  config.windows = {0, 16};
-  test::expect_failure(StatusCode::kUnsupported, {"some_moe", "attention windows, router biases"},
-                       [&] { require_runnable(config); });
-  config = ModelConfig();
-  test::expect_failure(StatusCode::kUnsupported, {"without a query latent"},
-                       [&] { require_runnable(config); });
-}
-
 }  // namespace colibri

@@ -224,3 +224,86 @@ TEST_CASE("entries and ids that could do harm are refused although the checksum 
   CHECK(std::string(status.message()).find("position 1 is -2") != std::string::npos);
   CHECK(target.length() == 0);
 }
+
+namespace {
+
+ModelConfig make_windowed_config() {
+  ModelConfig config = make_fake_config(64);
+  config.index_top_k = 0;
+  config.indexer_kinds.clear();
+  config.windows = {12, 0};
+  return config;
+}
+
+// Computes rows as a batch does.
+void compute(KvSlot &slot, uint32_t n_rows) {
+  slot.prepare(n_rows);
+  slot.append(std::vector<int32_t>(n_rows, 7));
+}
+
+}  // namespace
+
+TEST_CASE("a slot without windows goes on from every length") {
+  const KvLayout layout(make_fake_config(64), {200, 3});
+  KvPool pool(layout, 2);
+  KvSlot &slot = *pool.take();
+  for (int i = 0; i < 50; ++i) compute(slot, 3);
+  for (uint32_t length = 0; length <= 150; ++length) CHECK(slot.reusable_length(length) == length);
+  KvSlot &fork = *pool.take();
+  fork.copy_prefix_from(slot, 100);
+  for (uint32_t length = 0; length <= 100; ++length) CHECK(fork.reusable_length(length) == length);
+}
+
+TEST_CASE("a slot with a window says which lengths it can go on from, at every border") {
+  // Window 12, passes of 3 rows: a ring of 64 places.
+  const KvLayout layout(make_windowed_config(), {200, 3});
+  KvPool pool(layout, 2);
+  KvSlot &slot = *pool.take();
+  for (uint32_t end = 3; end <= 150; end += 3) {
+    compute(slot, 3);
+    const uint32_t first_held = end > 64 ? end - 64 : 0;
+    for (uint32_t length = 0; length <= end; ++length) {
+      const uint32_t needed = length >= 12 ? length - 11 : 0;
+      REQUIRE(slot.reusable_length(length) == (needed >= first_held ? length : 0));
+    }
+  }
+  // A pass that fails has overwritten what it would have, and the slot goes on from its length.
+  slot.prepare(3);
+  CHECK(slot.reusable_length(150) == 150);
+  CHECK(slot.reusable_length(150 + 3 - 64 + 11) == 150 + 3 - 64 + 11);
+  CHECK(slot.reusable_length(150 + 3 - 64 + 10) == 0);
+  KvSlot &fork = *pool.take();
+  fork.copy_prefix_from(slot, 140);
+  CHECK(fork.reusable_length(140) == 140);
+  CHECK(fork.reusable_length(139) == 0);
+  slot.truncate(120);
+  compute(slot, 3);
+  CHECK(slot.reusable_length(123) == 123);
+  slot.truncate(0);
+  compute(slot, 3);
+  CHECK(slot.reusable_length(2) == 2);
+}
+
+TEST_CASE("a blob of another number format or window is refused") {
+  const auto restore = [](const ModelConfig &config, KvType type, std::span<const uint8_t> blob) {
+    const KvLayout layout(config, {40, 3, type});
+    KvPool pool(layout, 1);
+    return pool.take()->restore({}, blob);
+  };
+  const KvLayout layout(make_windowed_config(), {40, 3, KvType::kBF16});
+  KvPool pool(layout, 1);
+  KvSlot &slot = *pool.take();
+  std::fill_n(slot.data(), layout.slot_bytes(), uint8_t{0});
+  compute(slot, 3);
+  const std::vector<uint8_t> blob = save(slot);
+  CHECK(restore(make_windowed_config(), KvType::kBF16, blob).is_ok());
+  const Status type = restore(make_windowed_config(), KvType::kF16, blob);
+  CHECK(type.code() == StatusCode::kMismatch);
+  CHECK(std::string(type.message()).find("kv_type is bf16, this model has f16") !=
+        std::string::npos);
+  ModelConfig config = make_windowed_config();
+  config.windows = {13, 0};
+  const Status window = restore(config, KvType::kBF16, blob);
+  CHECK(window.code() == StatusCode::kMismatch);
+  CHECK(std::string(window.message()).find("widths and windows") != std::string::npos);
+}
