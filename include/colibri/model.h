@@ -190,6 +190,8 @@ COLIBRI_API colibri_status colibri_model_plan_json(const char *path,
  * What a snapshot holds, without loading it, as JSON, members in this order:
  *
  *     {"model_type": "glm_moe_dsa", "identity": "16 hex digits", "layers": N,
+ *      "attention": "latent" or "grouped", "windows": [keys that a row sees, by layer; 0: all] (only
+ *      if a layer has one), "router": "sigmoid", "softmax" or "chosen-softmax",
  *      "config": {config.json as it is},
  *      "tensors": {"count": N, "bytes": B,
  *                  "formats": {"int4-grouped": {"count": N, "bytes": B}, ...}},
@@ -264,10 +266,12 @@ typedef struct colibri_model_facts {
   int32_t activations; /**< COLIBRI_ACTIVATIONS_INT8 or _FLOAT */
   int32_t kv_type;     /**< COLIBRI_KV_F32, _BF16 or _F16 */
   float latent_norm_eps;
-  uint32_t has_tokenizer; /**< 1 or 0 */
-  const char *kernel_set; /**< name in use; valid until close */
-  const char *model_type; /**< as in config.json; valid until close */
-  uint64_t identity;      /**< hash over files and headers of the snapshot */
+  uint32_t has_tokenizer;    /**< 1 or 0 */
+  const char *kernel_set;    /**< name in use; valid until close */
+  const char *model_type;    /**< as in config.json; valid until close */
+  uint64_t identity;         /**< hash over files and headers of the snapshot */
+  uint32_t kv_window_layers; /**< layers whose slots keep only what an attention window needs; 0: a
+                                  slot reaches every shorter length. Since 0.2 */
 } colibri_model_facts;
 
 /**

@@ -86,6 +86,7 @@ colibri_model_facts to_public(const OpenModel &open) noexcept {
   facts.kernel_set = open.planned().backend().kernel_set_name();
   facts.model_type = config.model_type.c_str();
   facts.identity = open.planned().snapshot().index().identity_hash();
+  facts.kv_window_layers = open.model().kv_layout().n_ring_layers();
   return facts;
 }
 

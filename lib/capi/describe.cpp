@@ -4,6 +4,7 @@
 
 #include "lib/capi/describe.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "colibri/version.h"
@@ -64,11 +65,21 @@ void write_texts(const char *key, const Texts &texts, JsonWriter &json) {
   json.end_array();
 }
 
+// The choices in which models differ.
+void write_parts(const ModelConfig &config, JsonWriter &json) {
+  json.key("attention").value(config.attention == AttentionKind::kLatent ? "latent" : "grouped");
+  const bool has_window = std::any_of(config.windows.begin(), config.windows.end(),
+                                      [](uint32_t window) { return window != 0; });
+  if (has_window) write_texts("windows", config.windows, json);
+  json.key("router").value(router_kind_name(config.router));
+}
+
 void write_snapshot(const Snapshot &snapshot, JsonWriter &json) {
   json.begin_object();
   json.key("model_type").value(snapshot.config().model_type);
   json.key("identity").value(hex_text(snapshot.index().identity_hash()));
   json.key("layers").value(snapshot.config().n_layers);
+  write_parts(snapshot.config(), json);
   json.key("config").value(snapshot.config_document().root());
   write_formats(snapshot, json);
   write_experts(snapshot, json);

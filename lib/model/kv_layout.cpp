@@ -92,6 +92,11 @@ uint64_t KvLayout::take_bytes(uint64_t n_bytes) noexcept {
   return offset;
 }
 
+uint32_t KvLayout::n_ring_layers() const noexcept {
+  return static_cast<uint32_t>(std::count_if(layers_.begin(), layers_.end(),
+                                             [](const KvLayer &layer) { return layer.is_ring; }));
+}
+
 uint64_t KvLayout::bytes_per_position() const noexcept {
   uint64_t elements = 0;
   for (const KvLayer &layer : layers_) {

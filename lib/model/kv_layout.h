@@ -57,6 +57,7 @@ class KvLayout {
   KvType type() const noexcept { return shape_.type; }
   uint32_t n_layers() const noexcept { return static_cast<uint32_t>(layers_.size()); }
   const KvLayer &layer(uint32_t index) const noexcept { return layers_[index]; }
+  uint32_t n_ring_layers() const noexcept;
   uint32_t index_width() const noexcept { return index_width_; }
   uint32_t n_index_layers() const noexcept { return n_index_layers_; }
   uint64_t slot_bytes() const noexcept { return slot_bytes_; }

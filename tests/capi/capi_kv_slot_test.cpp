@@ -136,6 +136,10 @@ TEST_CASE("a slot of a windowed model reaches what it says and nothing else") {
   const Slot slot = make_slot(model.get());
   const Batch batch = make_batch(model.get());
   const std::vector<int32_t> prompt = long_prompt(97);
+  colibri_model_facts facts{};
+  facts.struct_size = sizeof facts;
+  REQUIRE(colibri_model_get_facts(model.get(), &facts, nullptr) == COLIBRI_OK);
+  CHECK(facts.kv_window_layers > 0);
   const std::vector<float> fresh = decode_long(batch.get(), slot.get(), prompt);
   // Positions from 33 on are there; a row at 48 is the first whose window begins there.
   CHECK(reusable(slot.get(), 97) == 97);

@@ -103,6 +103,18 @@ TEST_CASE("the plan as JSON says what the struct says, and its items add up") {
                        Contains("\"activations\":\"int8\",\"kv_type\":\"f32\"}}"));
 }
 
+TEST_CASE("the description of a snapshot tells in which parts its model differs from others") {
+  const auto describe = [](const std::string &name) {
+    return read_text([&](char *buffer, size_t capacity, size_t *length, colibri_error *error) {
+      return colibri_snapshot_describe(golden_model(name).c_str(), buffer, capacity, length, error);
+    });
+  };
+  CHECK_THAT(describe("gpt_oss"), Contains("\"attention\":\"grouped\",\"windows\":[16,0,16,0") &&
+                                      Contains("\"router\":\"chosen-softmax\""));
+  CHECK_THAT(describe("mixtral"), Contains("\"attention\":\"grouped\",\"router\":\"softmax\""));
+  CHECK_THAT(describe("deepseek_v32"), Contains("\"attention\":\"latent\",\"router\":\"sigmoid\""));
+}
+
 TEST_CASE("the description of an open model tells configuration, plan and counters") {
   const Model model = open_tiny();
   const Slot slot = make_slot(model.get());

@@ -62,7 +62,10 @@ EngineOptions options_for(ActivationMode mode) {
 }  // namespace
 
 TEST_CASE("rows of several slots in one pass give the bits of each slot alone") {
-  for (const char *name : {"/glm_moe_dsa-sparse", "/glm_moe_dsa-int4g64", "/glm_moe_dsa-int8row"}) {
+  for (const char *name :
+       {"/glm_moe_dsa-sparse", "/glm_moe_dsa-int4g64", "/glm_moe_dsa-int8row", "/deepseek_v3-yarn",
+        "/deepseek_v32", "/glm4_moe", "/glm4_moe_lite", "/mixtral", "/qwen3_moe", "/qwen2_moe",
+        "/olmoe", "/gpt_oss", "/gpt_oss-bf16"}) {
     for (const ActivationMode mode : {ActivationMode::kFloat, ActivationMode::kInteger}) {
       Engine engine(std::string(COLIBRI_TEST_DATA) + name, options_for(mode));
       const size_t vocabulary = engine.config().vocabulary_size;
