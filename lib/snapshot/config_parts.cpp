@@ -73,6 +73,7 @@ class RotaryKeys {
 
 // What YaRN makes of a factor: 0.1 * weight * ln(factor) + 1.
 double yarn_scale(double factor, double weight) {
+  // bounded: floating point
   return factor <= 1.0 ? 1.0 : 0.1 * weight * portable_log(factor) + 1.0;
 }
 
@@ -109,6 +110,7 @@ void read_yarn(const RotaryKeys &keys, ModelConfig *config) {
       keys.at("attention_factor").read_positive("attention_factor", static_cast<float>(amplitude));
   if (config->attention == AttentionKind::kLatent && all_dim != 0.0) {
     const double scale = yarn_scale(rotary.factor, all_dim);
+    // bounded: floating point
     config->softmax_factor = static_cast<float>(scale * scale);
   }
 }
@@ -123,6 +125,7 @@ uint32_t read_partial_width(const RotaryKeys &keys, std::optional<float> if_abse
   if (!if_absent && factor != 1.0f) {
     reader.fail_unsupported(key, "models of this architecture rotate whole heads");
   }
+  // bounded: the factor is checked, a part of the head
   const uint32_t width = static_cast<uint32_t>(static_cast<float>(head_width) * factor);
   if (width == 0 || width % 2 != 0) {
     reader.fail(key, "of a head of " + std::to_string(head_width) + " elements it rotates " +
@@ -236,6 +239,7 @@ void read_sigmoid_router(const ConfigReader &reader, ModelConfig *config) {
   config->routed_scale = reader.require_positive("routed_scaling_factor");
   // bounded: by the two ranges
   config->shared_width =
+      // bounded: by the ranges of both
       reader.require_count("n_shared_experts", kSharedExpertRange) * config->expert_width;
   check_groups(reader, *config);
 }

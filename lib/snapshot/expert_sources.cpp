@@ -94,6 +94,7 @@ class FusedLayer {
     part.rows = config_.expert_width;
     part.stored_rows = 2 * part.rows;
     part.columns = columns;
+    // bounded: 0 or 1 times a width of the config
     part.first_row = alternates_ ? number : number * part.rows;
     part.row_step = alternates_ ? 2 : 1;
     part.is_transposed = is_transposed_;

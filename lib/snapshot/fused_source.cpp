@@ -33,6 +33,7 @@ class FusedResolver {
                suffix + ") all the same");
     }
     place_rows();
+    // bounded: require_shape() has compared it with the tensor
     source_.values = slice(info, part_.columns * tensor_type_bytes(info.type));
     return std::move(source_);
   }
@@ -56,6 +57,7 @@ class FusedResolver {
     source_.format = StoredFormat::kMxFp4;
     source_.scale_type = TensorType::kF8E8M0;
     place_rows();
+    // bounded: require_shape() has compared it with the tensor
     source_.values = slice(blocks, n_blocks * kMxFp4BlockBytes);
     source_.scales = slice(scales, n_blocks);
     return std::move(source_);
@@ -117,8 +119,10 @@ class FusedResolver {
   // shape, so nothing here can overflow.
   TensorSpan slice(const TensorInfo &info, uint64_t row_bytes) const {
     const uint64_t slice_bytes = info.bytes / part_.n_experts;
+    // bounded: inside the tensor
     const uint64_t offset = info.offset + part_.expert * slice_bytes;
     if (!has_own_span()) return {info.file, offset, slice_bytes};
+    // bounded: inside the tensor
     return {info.file, offset + part_.first_row * row_bytes, part_.rows * row_bytes};
   }
 

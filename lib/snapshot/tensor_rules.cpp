@@ -23,18 +23,22 @@ uint64_t kv_latent(const ModelConfig &c) {
 }
 // bounded, as every product here: by the limits of config_parts.cpp
 uint64_t query_rows(const ModelConfig &c) {
+  // bounded: by the limits of config_parts.cpp
   return static_cast<uint64_t>(c.n_heads) * c.query_head_width();
 }
 uint64_t kv_a_rows(const ModelConfig &c) {
   return static_cast<uint64_t>(c.kv_latent) + c.rotary.width;
 }
 uint64_t kv_b_rows(const ModelConfig &c) {
+  // bounded: by the limits of config_parts.cpp
   return static_cast<uint64_t>(c.n_heads) * (static_cast<uint64_t>(c.nope_width) + c.value_width);
 }
 uint64_t key_rows(const ModelConfig &c) {
+  // bounded: by the limits of config_parts.cpp
   return static_cast<uint64_t>(c.n_kv_heads) * c.head_width;
 }
 uint64_t output_columns(const ModelConfig &c) {
+  // bounded: by the limits of config_parts.cpp
   return static_cast<uint64_t>(c.n_heads) * c.value_head_width();
 }
 uint64_t query_norm_size(const ModelConfig &c) {
@@ -47,6 +51,7 @@ uint64_t n_heads(const ModelConfig &c) {
   return c.n_heads;
 }
 uint64_t index_query_rows(const ModelConfig &c) {
+  // bounded: by the limits of config_parts.cpp
   return static_cast<uint64_t>(c.index_heads) * c.index_width;
 }
 uint64_t index_width(const ModelConfig &c) {
@@ -237,7 +242,7 @@ std::string expert_matrix_name(const NameTable &names, uint32_t layer, uint32_t 
   return expert_name(names, layer, expert) + "." + names.*rule.suffix;
 }
 
-const NameTable &choose_names(const TensorIndex &index, const ModelConfig &config) noexcept {
+const NameTable &choose_names(const TensorIndex &index, const ModelConfig &config) {
   const std::span<const NameTable> tables = find_family(config.model_type)->names;
   uint32_t layer = 0;
   while (layer < config.n_layers && !is_moe(config, layer)) ++layer;

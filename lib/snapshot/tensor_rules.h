@@ -64,7 +64,7 @@ std::string expert_matrix_name(const NameTable &names, uint32_t layer, uint32_t 
 
 // The table of the family under which the snapshot has the most tensors of its first MoE layer; the
 // first one if none fits, so that messages name what is usual.
-const NameTable &choose_names(const TensorIndex &index, const ModelConfig &config) noexcept;
+const NameTable &choose_names(const TensorIndex &index, const ModelConfig &config);
 
 // A tensor name taken apart.
 struct TensorPlace {
