@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lifetime of native objects: who may call, who may end, and in which order.
+
+A Resource owns one handle of the library. The Python object in front of it may be closed, collected
+in any order, or forgotten until the interpreter ends:
+
+- close() ends the children first, then the object; what is in use by another thread makes it fail
+  with BusyError before anything has happened.
+- A collected object ends when its last child has ended. Nothing is raised then.
+- At exit everything is ended, children first. Only daemon threads can be inside a call then; it is
+  waited for, and their next call never begins.
+- In a process that was forked off nothing is ended, and every use raises StateError.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ._errors import BusyError, ColibriError, HandleError, StateError
+from ._library import call
+
+# Reentrant, for the garbage collector may end an object at any line of this file.
+_lock = threading.RLock()
+_live: dict[int, Resource] = {}
+_late: list[Resource] = []  # abandoned inside a callback, which must not call the library
+_next_key = 0
+_process = os.getpid()
+_exiting_thread: int | None = None
+
+
+class CallbackState(threading.local):
+    """What this thread's callbacks from the library have to say once the call has returned."""
+
+    depth = 0  # callbacks that this thread is inside of
+    interrupt: BaseException | None = None  # KeyboardInterrupt or SystemExit out of a callback
+
+
+callback_state = CallbackState()
+
+
+class Resource:
+    """A native handle with its parent, its children, and the calls that use it now."""
+
+    def __init__(
+        self,
+        kind: str,
+        handle: Any,
+        destroy: Callable[..., int] | None,
+        parent: Resource | None = None,
+        rank: int = 0,
+        kept: Any = None,
+    ) -> None:
+        """destroy is None for what belongs to the parent. Children of low rank end first. kept is
+        held until the handle has been destroyed: callbacks, above all."""
+        global _next_key
+        self.kind = kind
+        self.handle = handle
+        self.parent = parent
+        self.rank = rank
+        self.kept = kept
+        self.children: set[Resource] = set()
+        self.users: list[int] = []  # threads, once for each call that is running
+        self.is_abandoned = False
+        self.before_close: Callable[[], None] | None = None
+        self._destroy = destroy
+        with _lock:
+            self.key = _next_key
+            _next_key += 1
+            _live[self.key] = self
+            if parent is not None:
+                parent.children.add(self)
+
+    def guard(self, owner: object) -> None:
+        """Ends the resource when owner is collected."""
+        weakref.finalize(owner, self.abandon).atexit = False
+
+    @property
+    def is_open(self) -> bool:
+        return self.handle is not None
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[Any]:
+        """The handle, for the length of a call. Nobody can close it meanwhile."""
+        _wait_if_exiting()
+        thread = threading.get_ident()
+        with _lock:
+            self._check()
+            handle = self.handle
+            self.users.append(thread)
+        try:
+            yield handle
+        finally:
+            with _lock:
+                self.users.remove(thread)
+            _finish_callbacks()
+
+    def is_in_use(self) -> bool:
+        """Whether a call of another thread, or one that this callback came from, is running."""
+        # Outside of a callback this thread is in no call; Ctrl-C may have left it in the list.
+        thread = threading.get_ident()
+        return any(user != thread or callback_state.depth for user in self.users)
+
+    def _check(self) -> None:
+        if os.getpid() != _process:
+            raise StateError(
+                f"this {self.kind} belongs to the parent process; after a fork, open the model anew"
+            )
+        if self.handle is None:
+            raise HandleError(f"this {self.kind} is closed")
+
+    def close(self) -> None:
+        """Ends children and itself. Does nothing if that has happened already."""
+        if self.handle is None or os.getpid() != _process:
+            return
+        _wait_if_exiting()
+        with _lock:
+            family = self._family()
+            for member in family:
+                if member.is_in_use():
+                    raise BusyError(f"the {member.kind} is in use by a call that is running")
+                if member.before_close is not None:
+                    member.before_close()
+            for member in family:
+                member._end()
+        if self.parent is not None:
+            self.parent._end_if_abandoned()
+
+    def abandon(self) -> None:
+        """The Python object is gone: ends the resource, now or with its last child."""
+        if os.getpid() != _process:
+            return
+        with _lock:
+            self.is_abandoned = True
+            if callback_state.depth:
+                _late.append(self)
+                return
+        self._end_if_abandoned()
+
+    def _end_if_abandoned(self) -> None:
+        with _lock:
+            # A slot cannot end before the batch that holds rows of it: a child that could not end
+            # tries again after each of its siblings.
+            for child in sorted(self.children, key=lambda child: (child.rank, child.key)):
+                if child.is_abandoned:
+                    child._end_quietly()
+            if self.is_abandoned:
+                self._end_quietly()
+        if self.parent is not None and self.handle is None:
+            self.parent._end_if_abandoned()
+
+    def _end_quietly(self) -> None:
+        if not self.children and not self.is_in_use():
+            with contextlib.suppress(ColibriError):
+                self._end()
+
+    def _family(self) -> list[Resource]:
+        """Descendants and itself, in the order in which they can be destroyed."""
+        members: list[Resource] = []
+        for child in sorted(self.children, key=lambda child: (child.rank, child.key)):
+            members += child._family()
+        return [*members, self]
+
+    def _end(self) -> None:
+        if self.handle is None:
+            return
+        if self._destroy is not None:
+            call(self._destroy, self.handle)
+        self.handle = None
+        self.kept = None
+        self.before_close = None
+        _live.pop(self.key, None)
+        if self.parent is not None:
+            self.parent.children.discard(self)
+
+
+def _finish_callbacks() -> None:
+    if callback_state.depth:
+        return
+    interrupt, callback_state.interrupt = callback_state.interrupt, None
+    while _late:
+        _late.pop()._end_if_abandoned()
+    if interrupt is not None:
+        raise interrupt
+
+
+def _wait_if_exiting() -> None:
+    # As the interpreter does with daemon threads that want to run while it ends.
+    while _exiting_thread is not None and _exiting_thread != threading.get_ident():
+        time.sleep(3600)
+
+
+def _close_all() -> None:
+    global _exiting_thread
+    if os.getpid() != _process:
+        return
+    _exiting_thread = threading.get_ident()
+    with _lock:
+        roots = [resource for resource in _live.values() if resource.parent is None]
+    patience = time.monotonic() + 60
+    for root in roots:
+        for member in root._family():
+            while member.is_in_use():
+                if time.monotonic() > patience:
+                    return
+                time.sleep(0.001)
+            with contextlib.suppress(ColibriError):
+                if member.before_close is not None:
+                    member.before_close()
+                member._end()
+
+
+atexit.register(_close_all)
