@@ -20,7 +20,8 @@ STORY = "Once upon a time, there was a little"
 
 @pytest.fixture
 def model():
-    with colibri.Model(TINY_PACKED, n_threads=2, n_slots=3, n_engines=3, context_tokens=512) as it:
+    options = {"n_threads": 2, "n_slots": 3, "n_engines": 3, "context_tokens": 512}
+    with colibri.Model(TINY_PACKED, max_logits_rows=32, **options) as it:
         yield it
 
 

@@ -143,10 +143,13 @@ def test_the_package_comes_before_the_loader_and_the_environment_before_both(tmp
 
 
 def test_nothing_depends_on_the_working_directory():
-    assert run_program(
-        "import os; os.chdir('/'); print(len(colibri.generate('A', max_tokens=3).tokens))"
-    assert run_program(text) == "3\n"
-    )
+    program = """
+import os
+os.chdir("/")
+with colibri.Model(MODEL) as model:
+    print(len(model.generate("A", max_tokens=3).tokens))
+"""
+    assert run_program(program) == "3\n"
 
 
 def test_the_package_needs_the_standard_library_alone():

@@ -31,7 +31,6 @@ _lock = threading.RLock()
 _live: dict[int, Resource] = {}
 _late: list[Resource] = []  # abandoned inside a callback, which must not call the library
 _next_key = 0
-_process = os.getpid()
 _exiting_thread: int | None = None
 
 
@@ -70,6 +69,7 @@ class Resource:
         self.is_abandoned = False
         self.before_close: Callable[[], None] | None = None
         self._destroy = destroy
+        self._process = os.getpid()
         with _lock:
             self.key = _next_key
             _next_key += 1
@@ -107,8 +107,12 @@ class Resource:
         thread = threading.get_ident()
         return any(user != thread or callback_state.depth for user in self.users)
 
+    def is_foreign(self) -> bool:
+        """Whether it belongs to the process that this one was forked off from."""
+        return os.getpid() != self._process
+
     def _check(self) -> None:
-        if os.getpid() != _process:
+        if self.is_foreign():
             raise StateError(
                 f"this {self.kind} belongs to the parent process; after a fork, open the model anew"
             )
@@ -117,7 +121,7 @@ class Resource:
 
     def close(self) -> None:
         """Ends children and itself. Does nothing if that has happened already."""
-        if self.handle is None or os.getpid() != _process:
+        if self.handle is None or self.is_foreign():
             return
         _wait_if_exiting()
         with _lock:
@@ -134,7 +138,7 @@ class Resource:
 
     def abandon(self) -> None:
         """The Python object is gone: ends the resource, now or with its last child."""
-        if os.getpid() != _process:
+        if self.is_foreign():
             return
         with _lock:
             self.is_abandoned = True
@@ -198,11 +202,10 @@ def _wait_if_exiting() -> None:
 
 def _close_all() -> None:
     global _exiting_thread
-    if os.getpid() != _process:
-        return
     _exiting_thread = threading.get_ident()
     with _lock:
         roots = [resource for resource in _live.values() if resource.parent is None]
+        roots = [resource for resource in roots if not resource.is_foreign()]
     patience = time.monotonic() + 60
     for root in roots:
         for member in root._family():
@@ -216,4 +219,11 @@ def _close_all() -> None:
                 member._end()
 
 
+def _begin_child() -> None:
+    # Another thread of the parent may have held the lock; here it would hold it for ever.
+    global _lock
+    _lock = threading.RLock()
+
+
 atexit.register(_close_all)
+os.register_at_fork(after_in_child=_begin_child)
