@@ -40,7 +40,7 @@ assert [event.kind for event in scheduler.run()][-1] == colibri.EventKind.FINISH
     "a step that works": """
 model = colibri.Model(MODEL, kernel_set="ref", n_threads=1, max_rows=64)
 scheduler = model.scheduler()
-request = scheduler.submit([5] * 400, max_tokens=3, ignore_model_stops=True)
+request = scheduler.submit([5] * 200, max_tokens=3, ignore_model_stops=True)
 print("ready", flush=True)
 tokens = []
 interrupted = 0

@@ -163,7 +163,7 @@ except ZeroDivisionError:
 
 FORK = """
 import os, sys
-model = colibri.Model(MODEL, n_threads=2)
+model = colibri.Model(MODEL, n_threads=2, n_slots=2)
 slot = model.slot()
 child = os.fork()
 if child == 0:

@@ -8,10 +8,11 @@ returned, its other exceptions go to sys.unraisablehook.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Optional
 
-from ._resource import callback_state
+from ._resource import callback_state, end_late, interrupts_kept
 from ._structs import LogFunction, ProgressFunction
 
 if TYPE_CHECKING:
@@ -28,11 +29,14 @@ class ProgressCall:
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._raised: BaseException | None = None
+        self._interrupts = contextlib.ExitStack()
         self.function = ProgressFunction(self._call)
 
     def _call(self, _user: int | None, done_bytes: int, total_bytes: int) -> int:
         callback_state.depth += 1
         try:
+            if self._raised is not None or callback_state.interrupt is not None:
+                return 1
             if self._progress is None:
                 return 0
             return 1 if self._progress(done_bytes, total_bytes) is False else 0
@@ -43,12 +47,15 @@ class ProgressCall:
             callback_state.depth -= 1
 
     def __enter__(self) -> Self:
+        self._interrupts.enter_context(interrupts_kept())
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self._interrupts.close()
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised from None
+        end_late()
 
 
 def log_function(log: Log) -> Any:

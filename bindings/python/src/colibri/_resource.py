@@ -10,13 +10,19 @@ in any order, or forgotten until the interpreter ends:
 - At exit everything is ended, children first. Only daemon threads can be inside a call then; it is
   waited for, and their next call never begins.
 - In a process that was forked off nothing is ended, and every use raises StateError.
+
+Ctrl-C may strike between any two lines. A handle is therefore recorded before it is made, forgotten
+before it is destroyed, and KeyboardInterrupt out of a callback is raised when the call returns.
 """
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
+import ctypes
 import os
+import sys
 import threading
 import time
 import weakref
@@ -38,6 +44,7 @@ class CallbackState(threading.local):
     """What this thread's callbacks from the library have to say once the call has returned."""
 
     depth = 0  # callbacks that this thread is inside of
+    is_kept = False  # whether interrupts_kept() is at work
     interrupt: BaseException | None = None  # KeyboardInterrupt or SystemExit out of a callback
 
 
@@ -50,9 +57,10 @@ class Resource:
     def __init__(
         self,
         kind: str,
-        handle: Any,
         destroy: Callable[..., int] | None,
         parent: Resource | None = None,
+        *,
+        handle: int | None = None,
         rank: int = 0,
         kept: Any = None,
     ) -> None:
@@ -63,11 +71,12 @@ class Resource:
         self.handle = handle
         self.parent = parent
         self.rank = rank
-        self.kept = kept
+        self.has_callbacks: bool = kept is not None or (parent is not None and parent.has_callbacks)
         self.children: set[Resource] = set()
         self.users: list[int] = []  # threads, once for each call that is running
         self.is_abandoned = False
         self.before_close: Callable[[], None] | None = None
+        self._kept = kept
         self._destroy = destroy
         self._process = os.getpid()
         with _lock:
@@ -76,6 +85,17 @@ class Resource:
             _live[self.key] = self
             if parent is not None:
                 parent.children.add(self)
+
+    def create(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Calls function(*arguments, &handle, &error), which makes the handle."""
+        handle = ctypes.c_void_p()
+        try:
+            call(function, *arguments, ctypes.byref(handle))
+            self.handle = handle.value
+        except BaseException:
+            self.handle = handle.value  # made all the same, if Ctrl-C came after the call
+            self._forget() if handle.value is None else self.abandon()
+            raise
 
     def guard(self, owner: object) -> None:
         """Ends the resource when owner is collected."""
@@ -95,11 +115,15 @@ class Resource:
             handle = self.handle
             self.users.append(thread)
         try:
-            yield handle
+            if self.has_callbacks:
+                with interrupts_kept():
+                    yield handle
+            else:
+                yield handle
         finally:
             with _lock:
                 self.users.remove(thread)
-            _finish_callbacks()
+            end_late()
 
     def is_in_use(self) -> bool:
         """Whether a call of another thread, or one that this callback came from, is running."""
@@ -140,12 +164,14 @@ class Resource:
         """The Python object is gone: ends the resource, now or with its last child."""
         if self.is_foreign():
             return
-        with _lock:
+        try:
             self.is_abandoned = True
             if callback_state.depth:
                 _late.append(self)
-                return
-        self._end_if_abandoned()
+            else:
+                self._end_if_abandoned()
+        except KeyboardInterrupt:
+            _thread.interrupt_main()  # here it would be lost: this may be the garbage collector
 
     def _end_if_abandoned(self) -> None:
         with _lock:
@@ -160,7 +186,7 @@ class Resource:
             self.parent._end_if_abandoned()
 
     def _end_quietly(self) -> None:
-        if not self.children and not self.is_in_use():
+        if not any(child.is_open for child in self.children) and not self.is_in_use():
             with contextlib.suppress(ColibriError):
                 self._end()
 
@@ -172,26 +198,60 @@ class Resource:
         return [*members, self]
 
     def _end(self) -> None:
-        if self.handle is None:
-            return
-        if self._destroy is not None:
-            call(self._destroy, self.handle)
-        self.handle = None
-        self.kept = None
+        handle, self.handle = self.handle, None
+        try:
+            if handle is not None and self._destroy is not None:
+                call(self._destroy, handle)
+        except ColibriError:
+            self.handle = handle
+            raise
+        self._forget()
+
+    def _forget(self) -> None:
+        self._kept = None
         self.before_close = None
         _live.pop(self.key, None)
         if self.parent is not None:
             self.parent.children.discard(self)
 
 
-def _finish_callbacks() -> None:
-    if callback_state.depth:
+@contextlib.contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Raises at its end what KeyboardInterrupt or SystemExit a callback came across inside.
+
+    Ctrl-C that struck while C was running is raised at the first line of the callback, before it
+    can catch anything; ctypes then gives it to sys.unraisablehook.
+    """
+    if threading.current_thread() is not threading.main_thread() or callback_state.is_kept:
+        yield
         return
-    interrupt, callback_state.interrupt = callback_state.interrupt, None
-    while _late:
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if threading.current_thread() is not threading.main_thread() or not issubclass(
+            unraisable.exc_type, KeyboardInterrupt
+        ):
+            before(unraisable)
+        else:
+            callback_state.interrupt = unraisable.exc_value or KeyboardInterrupt()
+
+    callback_state.is_kept = True
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is hook:
+            sys.unraisablehook = before
+        callback_state.is_kept = False
+        interrupt, callback_state.interrupt = callback_state.interrupt, None
+        if interrupt is not None:
+            raise interrupt
+
+
+def end_late() -> None:
+    """Ends what callbacks of this thread have abandoned."""
+    while _late and not callback_state.depth:
         _late.pop()._end_if_abandoned()
-    if interrupt is not None:
-        raise interrupt
 
 
 def _wait_if_exiting() -> None:

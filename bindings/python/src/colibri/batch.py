@@ -43,15 +43,12 @@ class Batch:
         self._model = model
         self._slots: list[Slot] = []  # a slot cannot end while rows of it wait here
         self._views: list[weakref.ref[Any]] = []
-        handle = ctypes.c_void_p()
         with model._resource.use() as parent:
-            call(library().colibri_batch_create, parent, ctypes.byref(handle))
-            self._resource = Resource(
-                "batch", handle.value, library().colibri_batch_destroy, model._resource
-            )
+            self._resource = Resource("batch", library().colibri_batch_destroy, model._resource)
+            self._resource.guard(self)
+            self._resource.create(library().colibri_batch_create, parent)
         views = self._views
         self._resource.before_close = lambda: _refuse_views(views)
-        self._resource.guard(self)
 
     def close(self) -> None:
         """Frees it; rows that wait are dropped. Raises BusyError while logits are in use."""

@@ -173,22 +173,20 @@ class Model:
     def __init__(self, path: Path | None = None, **options: Unpack[ModelOptions]) -> None:
         """Opens the snapshot at path: a folder, its index file, config.json, or any shard. Without
         a path, the demonstration model. Ctrl-C stops the opening."""
+        log = options.get("log")
         with ProgressCall(options.get("progress")) as progress:
             struct = _options(options, progress)
-            handle = ctypes.c_void_p()
-            call(
+            self._resource = Resource(
+                "model", library().colibri_model_close, kept=struct.log if log else None
+            )
+            self._resource.guard(self)
+            self._resource.create(
                 library().colibri_model_open,
                 c_path(default_model() if path is None else path),
                 ctypes.byref(struct),
-                ctypes.byref(handle),
             )
-            resource = Resource(
-                "model", handle.value, library().colibri_model_close, kept=struct.log
-            )
-        self._resource = resource
-        resource.guard(self)
         facts = sized(ModelFactsStruct)
-        with resource.use() as used:
+        with self._resource.use() as used:
             call(library().colibri_model_get_facts, used, ctypes.byref(facts))
         self._facts = _facts_of(facts)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ._errors import ColibriError, error_of
+from ._errors import BusyError, ColibriError, error_of
 from ._library import call, library
 from ._resource import Resource
 from ._structs import (
@@ -136,18 +136,17 @@ class Scheduler:
         struct = initialised(
             SchedulerOptionsStruct, library().colibri_scheduler_options_init, options
         )
-        handle = ctypes.c_void_p()
+        # Events that the library gave, kept here until events() returns them.
+        self._reading = threading.Lock()
+        self._structs = (EventStruct * _N_EVENTS)()
+        self._n_structs = ctypes.c_size_t()
+        self._taken: list[Event] = []
         with model._resource.use() as parent:
-            call(
-                library().colibri_scheduler_create,
-                parent,
-                ctypes.byref(struct),
-                ctypes.byref(handle),
-            )
             self._resource = Resource(
-                "scheduler", handle.value, library().colibri_scheduler_destroy, model._resource
+                "scheduler", library().colibri_scheduler_destroy, model._resource
             )
-        self._resource.guard(self)
+            self._resource.guard(self)
+            self._resource.create(library().colibri_scheduler_create, parent, ctypes.byref(struct))
 
     def close(self) -> None:
         """Ends all requests without further events and frees everything."""
@@ -246,26 +245,37 @@ class Scheduler:
 
     def events(self) -> list[Event]:
         """Takes all waiting events, oldest first. Not during a step."""
-        taken: list[Event] = []
-        structs = (EventStruct * _N_EVENTS)()
-        n_events = ctypes.c_size_t()
-        with self._resource.use() as handle:
-            while True:
-                call(
-                    library().colibri_scheduler_next_events,
-                    handle,
-                    structs,
-                    ctypes.sizeof(EventStruct),
-                    _N_EVENTS,
-                    ctypes.byref(n_events),
-                )
-                taken += [
-                    _event(struct)
-                    for struct in structs[: n_events.value]
-                    if struct.kind < _IGNORED_KINDS_FROM
-                ]
-                if n_events.value < _N_EVENTS:
-                    return taken
+        if not self._reading.acquire(blocking=False):
+            raise BusyError("another thread is reading events")
+        try:
+            with self._resource.use() as handle:
+                while self._take(handle):
+                    pass
+            taken, self._taken = self._taken, []
+            return taken
+        finally:
+            self._reading.release()
+
+    def _take(self, handle: Any) -> bool:
+        """Takes one array of events; False if there are no more. Ctrl-C at any line loses none."""
+        if self._n_structs.value == 0:
+            call(
+                library().colibri_scheduler_next_events,
+                handle,
+                self._structs,
+                ctypes.sizeof(EventStruct),
+                _N_EVENTS,
+                ctypes.byref(self._n_structs),
+            )
+        n_structs = self._n_structs.value
+        taken = [
+            _event(struct)
+            for struct in self._structs[:n_structs]
+            if struct.kind < _IGNORED_KINDS_FROM
+        ]
+        self._taken += taken
+        self._n_structs.value = 0
+        return n_structs == _N_EVENTS
 
     def run(self) -> Iterator[Event]:
         """Steps until every request has ended, and gives events as they come. What is submitted

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ._library import call, library
 from ._resource import Resource
@@ -23,17 +24,16 @@ class Slot:
 
     def __init__(self, model: Model) -> None:
         """Takes an empty slot from the model's pool. Raises CapacityError if all are in use."""
-        handle = ctypes.c_void_p()
         with model._resource.use() as parent:
-            call(library().colibri_kv_slot_create, parent, ctypes.byref(handle))
-            self._begin(model, handle)
+            self._begin(model, library().colibri_kv_slot_create, parent)
 
-    def _begin(self, model: Model, handle: ctypes.c_void_p) -> None:
+    def _begin(self, model: Model, create: Callable[..., int], *arguments: Any) -> None:
         self._model = model
         self._resource = Resource(
-            "slot", handle.value, library().colibri_kv_slot_destroy, model._resource, rank=1
+            "slot", library().colibri_kv_slot_destroy, model._resource, rank=1
         )
         self._resource.guard(self)
+        self._resource.create(create, *arguments)
 
     def close(self) -> None:
         """Gives the slot back to the pool. Raises BusyError while rows of it wait in a batch."""
@@ -79,11 +79,9 @@ class Slot:
     def fork(self, length: int | None = None) -> Slot:
         """A new slot that continues from the first length positions, or from all of them."""
         wanted = in_range("length", len(self) if length is None else length)
-        handle = ctypes.c_void_p()
         fork = Slot.__new__(Slot)
         with self._resource.use() as used:
-            call(library().colibri_kv_slot_fork, used, wanted, ctypes.byref(handle))
-            fork._begin(self._model, handle)
+            fork._begin(self._model, library().colibri_kv_slot_fork, used, wanted)
         return fork
 
     def save(self) -> bytes:

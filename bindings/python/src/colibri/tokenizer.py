@@ -46,15 +46,14 @@ class Tokenizer:
 
     def __init__(self, path: Path) -> None:
         """Opens a tokenizer.json, or the one in a folder."""
-        handle = ctypes.c_void_p()
-        call(library().colibri_tokenizer_open, c_path(path), ctypes.byref(handle))
-        self._resource = Resource("tokenizer", handle.value, library().colibri_tokenizer_close)
+        self._resource = Resource("tokenizer", library().colibri_tokenizer_close)
         self._resource.guard(self)
+        self._resource.create(library().colibri_tokenizer_open, c_path(path))
 
     @classmethod
     def _of_model(cls, handle: int, model: Resource) -> Tokenizer:
         tokenizer = cls.__new__(cls)
-        tokenizer._resource = Resource("tokenizer", handle, None, model, rank=2)
+        tokenizer._resource = Resource("tokenizer", None, model, handle=handle, rank=2)
         tokenizer._resource.guard(tokenizer)
         return tokenizer
 
@@ -165,21 +164,14 @@ class StreamDecoder:
 
     def __init__(self, tokenizer: Tokenizer, *, skip_special: bool = True) -> None:
         self._tokenizer = tokenizer
-        handle = ctypes.c_void_p()
         with tokenizer._resource.use() as parent:
-            call(
-                library().colibri_stream_decoder_create,
-                parent,
-                int(skip_special),
-                ctypes.byref(handle),
-            )
             self._resource = Resource(
-                "stream decoder",
-                handle.value,
-                library().colibri_stream_decoder_destroy,
-                tokenizer._resource,
+                "stream decoder", library().colibri_stream_decoder_destroy, tokenizer._resource
             )
-        self._resource.guard(self)
+            self._resource.guard(self)
+            self._resource.create(
+                library().colibri_stream_decoder_create, parent, int(skip_special)
+            )
 
     def push(self, token: int) -> str:
         """Adds one id; returns the characters that it completes, perhaps none."""
