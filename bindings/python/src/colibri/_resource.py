@@ -29,8 +29,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._errors import BusyError, ColibriError, HandleError, StateError
+from ._errors import BusyError, ColibriError, HandleError, StateError, error_of
 from ._library import call
+from ._structs import ErrorStruct
 
 # Reentrant, for the garbage collector may end an object at any line of this file.
 _lock = threading.RLock()
@@ -38,13 +39,15 @@ _live: dict[int, Resource] = {}
 _late: list[Resource] = []  # abandoned inside a callback, which must not call the library
 _next_key = 0
 _exiting_thread: int | None = None
+_NOT_CALLED = 1  # no code of the library
+_hook_before: Callable[[Any], Any] = sys.__unraisablehook__
 
 
 class CallbackState(threading.local):
     """What this thread's callbacks from the library have to say once the call has returned."""
 
     depth = 0  # callbacks that this thread is inside of
-    is_kept = False  # whether interrupts_kept() is at work
+    n_keepers = 0  # interrupts_kept() that are at work
     interrupt: BaseException | None = None  # KeyboardInterrupt or SystemExit out of a callback
 
 
@@ -74,7 +77,8 @@ class Resource:
         self.has_callbacks: bool = kept is not None or (parent is not None and parent.has_callbacks)
         self.children: set[Resource] = set()
         self.users: list[int] = []  # threads, once for each call that is running
-        self.is_abandoned = False
+        self._owner: weakref.ref[Any] | None = None
+        self._is_given_up = False
         self.before_close: Callable[[], None] | None = None
         self._kept = kept
         self._destroy = destroy
@@ -89,6 +93,9 @@ class Resource:
     def create(self, function: Callable[..., int], *arguments: Any) -> None:
         """Calls function(*arguments, &handle, &error), which makes the handle."""
         handle = ctypes.c_void_p()
+        for resource in list(_live.values()):
+            if resource is not self and resource.is_abandoned and not callback_state.depth:
+                resource._end_if_abandoned()
         try:
             call(function, *arguments, ctypes.byref(handle))
             self.handle = handle.value
@@ -99,7 +106,13 @@ class Resource:
 
     def guard(self, owner: object) -> None:
         """Ends the resource when owner is collected."""
+        self._owner = weakref.ref(owner)
         weakref.finalize(owner, self.abandon).atexit = False
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody can close it any more. Ctrl-C may have kept abandon() from saying so."""
+        return self._is_given_up or (self._owner is not None and self._owner() is None)
 
     @property
     def is_open(self) -> bool:
@@ -165,13 +178,15 @@ class Resource:
         if self.is_foreign():
             return
         try:
-            self.is_abandoned = True
+            self._is_given_up = True
             if callback_state.depth:
                 _late.append(self)
             else:
                 self._end_if_abandoned()
         except KeyboardInterrupt:
-            _thread.interrupt_main()  # here it would be lost: this may be the garbage collector
+            # The garbage collector would drop it. Another thread can raise it behind that.
+            with contextlib.suppress(RuntimeError):
+                _thread.start_new_thread(_interrupt_soon, ())
 
     def _end_if_abandoned(self) -> None:
         with _lock:
@@ -198,13 +213,18 @@ class Resource:
         return [*members, self]
 
     def _end(self) -> None:
-        handle, self.handle = self.handle, None
+        handle = self.handle
+        # The library sets the code in any case: it tells whether Ctrl-C came before the call.
+        error = ErrorStruct(ctypes.sizeof(ErrorStruct), code=_NOT_CALLED)
         try:
+            self.handle = None
             if handle is not None and self._destroy is not None:
-                call(self._destroy, handle)
-        except ColibriError:
-            self.handle = handle
-            raise
+                self._destroy(handle, ctypes.byref(error))
+        finally:
+            if error.code != 0 and self._destroy is not None:
+                self.handle = handle
+        if self.handle is not None:
+            raise error_of(error.code, error.message.decode("utf-8", "replace"))
         self._forget()
 
     def _forget(self) -> None:
@@ -222,30 +242,41 @@ def interrupts_kept() -> Iterator[None]:
     Ctrl-C that struck while C was running is raised at the first line of the callback, before it
     can catch anything; ctypes then gives it to sys.unraisablehook.
     """
-    if threading.current_thread() is not threading.main_thread() or callback_state.is_kept:
+    global _hook_before
+    if not _is_main_thread():
         yield
         return
-    before = sys.unraisablehook
-
-    def hook(unraisable: Any) -> None:
-        if threading.current_thread() is not threading.main_thread() or not issubclass(
-            unraisable.exc_type, KeyboardInterrupt
-        ):
-            before(unraisable)
-        else:
-            callback_state.interrupt = unraisable.exc_value or KeyboardInterrupt()
-
-    callback_state.is_kept = True
-    sys.unraisablehook = hook
+    if sys.unraisablehook is not _keep_interrupt:
+        _hook_before = sys.unraisablehook
+        sys.unraisablehook = _keep_interrupt
+        callback_state.interrupt = None
+    callback_state.n_keepers += 1
     try:
         yield
     finally:
-        if sys.unraisablehook is hook:
-            sys.unraisablehook = before
-        callback_state.is_kept = False
-        interrupt, callback_state.interrupt = callback_state.interrupt, None
-        if interrupt is not None:
-            raise interrupt
+        callback_state.n_keepers -= 1
+        if callback_state.n_keepers == 0:
+            if sys.unraisablehook is _keep_interrupt:
+                sys.unraisablehook = _hook_before
+            interrupt, callback_state.interrupt = callback_state.interrupt, None
+            if interrupt is not None:
+                raise interrupt
+
+
+def _is_main_thread() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
+
+
+def _keep_interrupt(unraisable: Any) -> None:
+    if _is_main_thread() and issubclass(unraisable.exc_type, KeyboardInterrupt):
+        callback_state.interrupt = unraisable.exc_value or KeyboardInterrupt()
+    else:
+        _hook_before(unraisable)
+
+
+def _interrupt_soon() -> None:
+    time.sleep(0.001)
+    _thread.interrupt_main()
 
 
 def end_late() -> None:
