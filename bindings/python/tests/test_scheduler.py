@@ -170,10 +170,14 @@ def test_a_sleeping_step_returns_on_news_from_another_thread(scheduler, ids, wha
     assert bool(result.n_events) == (what != "wake")
 
 
-def test_a_wake_up_before_the_sleep_is_not_lost(scheduler):
-    seen = scheduler._n_news
+def test_a_wake_up_before_the_sleep_is_not_lost(scheduler, ids):
     scheduler.wake()
-    assert scheduler._sleep(seen, time.monotonic() + 60)
+    scheduler.submit(ids, max_tokens=2)
+    assert len(list(scheduler.run())) > 2
+    assert scheduler.step(wait=True, timeout=60).n_rows == 0
+    begin = time.monotonic()
+    scheduler.step(wait=True, timeout=0.05)
+    assert time.monotonic() - begin > 0.04
 
 
 def test_closing_while_another_thread_sleeps_ends_the_sleep(model):

@@ -133,6 +133,7 @@ class Scheduler:
         # Counts what a sleeping step must see. The sleep is Python's, for Ctrl-C ends it at once.
         self._news = threading.Condition()
         self._n_news = 0
+        self._is_woken = False  # by a wake() that no step has slept over yet
         struct = initialised(
             SchedulerOptionsStruct, library().colibri_scheduler_options_init, options
         )
@@ -241,7 +242,9 @@ class Scheduler:
         """Makes a step that sleeps return, now or when it next would sleep; from any thread."""
         with self._resource.use() as handle:
             call(library().colibri_scheduler_wake, handle)
-        self._tell()
+        with self._news:
+            self._is_woken = True
+            self._news.notify_all()
 
     def events(self) -> list[Event]:
         """Takes all waiting events, oldest first. Not during a step."""
@@ -316,11 +319,12 @@ class Scheduler:
     def _sleep(self, seen: int, end: float | None) -> bool:
         """Sleeps until there is news after the number seen; False if time ran out before."""
         with self._news:
-            while self._n_news == seen:
+            while self._n_news == seen and not self._is_woken:
                 left = None if end is None else end - time.monotonic()
                 if left is not None and left <= 0:
                     return False
                 self._news.wait(left)
+            self._is_woken = False
         return True
 
     def _tell_of(self, function: Callable[..., int], request: Request | int) -> None:
