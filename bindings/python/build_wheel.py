@@ -156,7 +156,7 @@ def licences(originals: dict[str, pathlib.Path]) -> dict[str, bytes]:
 def package_version(library: pathlib.Path) -> str:
     """Version of the package; the library must be of the same."""
     text = (HERE / "pyproject.toml").read_text(encoding="utf-8")
-    version = re.search(r'^version = "(.+)"$', text, re.M).group(1)
+    version = str(re.findall(r'^version = "(.+)"$', text, re.M)[0])
     loaded = ctypes.CDLL(str(library))
     loaded.colibri_version.restype = ctypes.c_char_p
     if loaded.colibri_version().decode() != version:

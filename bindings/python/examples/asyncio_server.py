@@ -22,7 +22,8 @@ class AsyncEngine:
     """A scheduler and the thread that steps it."""
 
     def __init__(self, model: colibri.Model) -> None:
-        self._model = model
+        assert model.tokenizer is not None  # a model may come without one
+        self._tokenizer = model.tokenizer
         self._scheduler = model.scheduler()
         self._loop = asyncio.get_running_loop()
         self._queues: dict[int, asyncio.Queue[colibri.Event]] = {}
@@ -33,7 +34,7 @@ class AsyncEngine:
     async def stream(self, question: str, max_tokens: int = 60) -> AsyncIterator[str]:
         """Pieces of the answer, as soon as they are there."""
         messages = [colibri.Message(colibri.Role.USER, question)]
-        prompt = self._model.tokenizer.encode_chat(messages)
+        prompt = self._tokenizer.encode_chat(messages)
         request = self._scheduler.submit(prompt, max_tokens=max_tokens)
         # The event loop is this thread's: no event can be delivered before the queue is there.
         queue = self._queues[request.id] = asyncio.Queue()

@@ -10,9 +10,11 @@ import sys
 import colibri
 
 with colibri.Model(*sys.argv[1:2]) as model, model.slot() as slot, model.batch() as batch:
-    ids = colibri.encode_prompt(model.tokenizer, "Once upon a time, there was a little")
+    tokenizer = model.tokenizer
+    assert tokenizer is not None  # a model may come without one
+    ids = colibri.encode_prompt(tokenizer, "Once upon a time, there was a little")
     row = batch.add(slot, ids) + len(ids) - 1
     batch.decode()
     with batch.logits(row) as logits:  # numpy.asarray(logits) would not copy it either
         for token in heapq.nlargest(5, range(len(logits)), logits.__getitem__):
-            print(f"{logits[token]:8.3f}  {model.tokenizer.decode([token])!r}")
+            print(f"{logits[token]:8.3f}  {tokenizer.decode([token])!r}")

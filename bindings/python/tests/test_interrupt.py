@@ -107,3 +107,54 @@ def test_control_c_that_nobody_catches_ends_the_program_as_python_does():
     assert process.returncode == -signal.SIGINT
     assert complaint.rstrip().endswith("KeyboardInterrupt")
     assert complaint.count("Traceback") == 1
+
+
+STRIKES = """
+import gc, random, signal, time
+from colibri import _resource
+def strike(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, strike)
+random.seed(1)
+model = colibri.Model(MODEL, n_threads=1, n_slots=4, n_engines=4, log=lambda *_: None, log_level=4)
+def open_and_close():
+    with colibri.Model(MODEL, n_threads=1) as other:
+        other.stats()
+def use_children():
+    with model.slot() as slot, model.batch() as batch:
+        batch.add(slot, [1, 2])
+        batch.decode()
+        with slot.fork() as fork:
+            fork.save()
+def forget_children():
+    model.slot(), model.scheduler(n_slots=1), model.tokenizer.stream_decoder().push(3)
+def generate():
+    model.generate([1, 2, 3], max_tokens=2)
+n_strikes = 0
+while n_strikes < 100:
+    function = random.choice([open_and_close, use_children, forget_children, generate])
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 0.02), 0.05)
+        while True:
+            function()
+    except (KeyboardInterrupt, colibri.ColibriError):
+        n_strikes += 1
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        pass
+gc.collect()
+for _ in range(2):
+    model.generate([1], max_tokens=1)
+stats = model.stats()
+print(stats.n_engines_in_use, stats.n_slots_in_use)
+model.close()
+print([it.kind for it in _resource._live.values() if it.is_open])
+"""
+
+
+def test_control_c_at_any_moment_leaks_nothing():
+    with start_program(STRIKES) as process:
+        output = process.communicate(timeout=120)[0]
+    # Python itself writes to stderr of what struck at the first line of a finalizer.
+    assert (process.returncode, output) == (0, "0 0\n[]\n")

@@ -215,3 +215,8 @@ def test_a_failure_of_one_request_is_an_event_with_an_error():
     assert event.finish is Finish.FAILED
     assert isinstance(event.error, colibri.InputOutputError)
     assert (event.error.text, event.text) == ("lost", "")
+
+
+def test_ends_of_later_versions_keep_their_number():
+    event = colibri.scheduler._event(colibri._structs.EventStruct(kind=3, finish=77, token=-1))
+    assert event.finish == 77 and event.finish.name == "UNKNOWN_77"

@@ -201,7 +201,8 @@ class Resource:
             self.parent._end_if_abandoned()
 
     def _end_quietly(self) -> None:
-        if not any(child.is_open for child in self.children) and not self.is_in_use():
+        has_children = any(child.is_open for child in self.children)
+        if not has_children and not self.is_in_use() and not self.is_foreign():
             with contextlib.suppress(ColibriError):
                 self._end()
 
@@ -243,10 +244,8 @@ def interrupts_kept() -> Iterator[None]:
     can catch anything; ctypes then gives it to sys.unraisablehook.
     """
     global _hook_before
-    if not _is_main_thread():
-        yield
-        return
-    if sys.unraisablehook is not _keep_interrupt:
+    # Signals reach the main thread alone.
+    if _is_main_thread() and sys.unraisablehook is not _keep_interrupt:
         _hook_before = sys.unraisablehook
         sys.unraisablehook = _keep_interrupt
         callback_state.interrupt = None
@@ -256,7 +255,7 @@ def interrupts_kept() -> Iterator[None]:
     finally:
         callback_state.n_keepers -= 1
         if callback_state.n_keepers == 0:
-            if sys.unraisablehook is _keep_interrupt:
+            if _is_main_thread() and sys.unraisablehook is _keep_interrupt:
                 sys.unraisablehook = _hook_before
             interrupt, callback_state.interrupt = callback_state.interrupt, None
             if interrupt is not None:

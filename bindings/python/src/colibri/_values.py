@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import enum
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, Union
@@ -22,6 +23,18 @@ _RANGES = {
     ctypes.c_uint64: (0, 2**64 - 1),
     ctypes.c_size_t: (0, 2**64 - 1),
 }
+
+
+class OpenEnum(enum.IntEnum):
+    """Constants to which a later version of the library may add some."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        if not isinstance(value, int):
+            return None
+        member = int.__new__(cls, value)
+        member._name_, member._value_ = f"UNKNOWN_{value}", value
+        return member
 
 
 def in_range(name: str, value: Any, kind: Any = ctypes.c_uint32) -> int:

@@ -23,7 +23,7 @@ from ._structs import (
     Plan,
     sized,
 )
-from ._values import Path, c_path, initialised, read_ids, read_text
+from ._values import OpenEnum, Path, c_path, initialised, read_ids, read_text
 from .tokenizer import Message, Tokenizer
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .slot import Slot
 
 
-class Activations(enum.IntEnum):
+class Activations(OpenEnum):
     """How matrices stored as INT4 or INT8 are multiplied."""
 
     DEFAULT = 0
@@ -43,7 +43,7 @@ class Activations(enum.IntEnum):
     FLOAT = 2
 
 
-class KvType(enum.IntEnum):
+class KvType(OpenEnum):
     """Number format of KV slots."""
 
     DEFAULT = 0
@@ -177,7 +177,7 @@ class Model:
         with ProgressCall(options.get("progress")) as progress:
             struct = _options(options, progress)
             self._resource = Resource(
-                "model", library().colibri_model_close, kept=struct.log if log else None
+                "model", library().colibri_model_close, kept=struct if log else None
             )
             self._resource.guard(self)
             self._resource.create(

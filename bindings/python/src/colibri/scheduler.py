@@ -23,7 +23,7 @@ from ._structs import (
     StepResult,
     sized,
 )
-from ._values import c_ids, c_text, fill, in_range, initialised
+from ._values import OpenEnum, c_ids, c_text, fill, in_range, initialised
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -44,7 +44,7 @@ class EventKind(enum.IntEnum):
     STARTED = 4
 
 
-class Finish(enum.IntEnum):
+class Finish(OpenEnum):
     """Why a request ended."""
 
     NONE = 0
