@@ -15,6 +15,7 @@ import colibri
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 TINY = SOURCE / "examples/models/colibri-tiny"
 TINY_PACKED = SOURCE / "examples/models/colibri-tiny-packed"
+WINDOWED = SOURCE / "tests/golden/data/gpt_oss"
 STORY = "Once upon a time, there was a little"
 
 

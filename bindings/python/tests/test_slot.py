@@ -2,6 +2,7 @@
 """The state of one sequence: growing, cutting, forking, saving."""
 
 import pytest
+from conftest import TINY_PACKED, WINDOWED
 
 import colibri
 from colibri import Logits
@@ -34,6 +35,63 @@ def test_a_slot_can_be_cut_back(model, ids):
             slot.truncate(len(ids) + 1)
         with pytest.raises(colibri.ArgumentError):
             slot.truncate(-1)
+
+
+def test_without_windows_every_length_is_reusable(model, ids):
+    with model.slot() as slot:
+        feed(model, slot, ids)
+        assert [slot.reusable(n) for n in range(len(ids) + 1)] == list(range(len(ids) + 1))
+        assert slot.tokens == ids
+        for length in (len(ids) + 1, -1, 2**32):
+            with pytest.raises(colibri.ArgumentError):
+                slot.reusable(length)
+        slot.close()
+        with pytest.raises(colibri.HandleError):
+            slot.reusable(0)
+
+
+def test_behind_a_window_a_slot_begins_anew():
+    prompt = [3 + i * 7 % 50 for i in range(97)]
+    options = {"n_threads": 1, "n_slots": 2, "context_tokens": 160, "max_rows": 16}
+    with colibri.Model(WINDOWED, **options) as model, model.slot() as slot:
+
+        def feed_from(slot, first):
+            for begin in range(first, len(prompt), 16):
+                logits = feed(model, slot, prompt[begin : begin + 16])
+            return logits
+
+        whole = feed_from(slot, 0)
+        assert [slot.reusable(n) for n in (97, 48, 47, 0)] == [97, 48, 0, 0]
+        for go in (slot.truncate, slot.fork):
+            with pytest.raises(colibri.ArgumentError, match="0 can be reached"):
+                go(47)
+        assert len(slot) == 97
+        with slot.fork(60) as part:
+            assert feed_from(part, 60) == whole
+
+
+@pytest.mark.parametrize("kind", [colibri.KvType.BF16, colibri.KvType.F16])
+def test_narrow_slots_take_half_the_memory(kind):
+    wide = colibri.plan(WINDOWED, kv_type=colibri.KvType.F32, context_tokens=160)
+    narrow = colibri.plan(WINDOWED, kv_type=kind, context_tokens=160)
+    assert narrow.kv_bytes_per_token * 2 == wide.kv_bytes_per_token
+    with colibri.Model(WINDOWED, n_threads=1, context_tokens=160, kv_type=kind) as model:
+        assert model.facts.kv_type is kind
+        with model.slot() as slot:
+            first = feed(model, slot, [3, 4, 5])
+            slot.restore(slot.save())
+            slot.truncate(0)
+            assert feed(model, slot, [3, 4, 5]) == first
+
+
+def test_a_slot_of_another_number_format_cannot_be_restored(model, ids):
+    with model.slot() as slot:
+        feed(model, slot, ids)
+        blob = slot.save()
+    kind = colibri.KvType.F16
+    with colibri.Model(TINY_PACKED, context_tokens=512, kv_type=kind) as other:
+        with other.slot() as slot, pytest.raises(colibri.MismatchError):
+            slot.restore(blob)
 
 
 def test_a_fork_goes_on_with_the_same_bits(model, ids):

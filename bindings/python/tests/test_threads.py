@@ -63,8 +63,10 @@ def test_other_threads_run_during_a_step(ids):
 
 def test_a_second_step_at_once_is_busy_and_harms_nothing(model, ids):
     expected = greedy(model, ids, 40)
-    tokens, busy, is_done = [], [], threading.Event()
-    with model.scheduler(n_slots=1) as scheduler:
+    busy = []
+
+    def generate_meddled(scheduler):
+        tokens, is_done = [], threading.Event()
         scheduler.submit(ids, max_tokens=40, ignore_model_stops=True)
 
         def meddle():
@@ -84,7 +86,13 @@ def test_a_second_step_at_once_is_busy_and_harms_nothing(model, ids):
             is_done.set()
 
         run_threads(drive, meddle)
-    assert tokens == expected
+        return tokens
+
+    # On a machine with much else to do, 40 steps may pass without two of them at once.
+    end = time.monotonic() + 60
+    with model.scheduler(n_slots=1) as scheduler:
+        while not busy and time.monotonic() < end:
+            assert generate_meddled(scheduler) == expected
     assert busy
 
 

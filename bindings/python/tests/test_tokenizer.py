@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text to ids and back."""
 
+import json
+import shutil
+
 import pytest
 from conftest import TINY_PACKED
 
@@ -51,6 +54,41 @@ def test_ids_outside_the_range_of_int32_are_refused(tokenizer):
         tokenizer.decode([2**31])
 
 
+def test_texts_begin_with_the_prefix(tokenizer):
+    assert tokenizer.prefix == [tokenizer.find("[gMASK]"), tokenizer.find("<sop>")]
+    assert colibri.encode_prompt(tokenizer, "A") == tokenizer.prefix + tokenizer.encode("A")
+    assert colibri.encode_prompt(tokenizer, "A", prefix=False) == tokenizer.encode("A")
+
+
+def test_a_tokenizer_without_a_beginning_has_an_empty_prefix(tmp_path):
+    description = json.loads((TINY_PACKED / "tokenizer.json").read_text(encoding="utf-8"))
+    for token in description["added_tokens"]:
+        token["content"] = token["content"].replace("<sop>", "<other>")
+    (tmp_path / "tokenizer.json").write_text(json.dumps(description), encoding="utf-8")
+    with colibri.Tokenizer(tmp_path) as other:
+        assert other.prefix == []
+        assert colibri.encode_prompt(other, "A") == other.encode("A")
+
+
+def test_the_layout_of_chats_has_a_name(tokenizer, model):
+    assert tokenizer.chat_layout == model.tokenizer.chat_layout == "glm"
+
+
+def test_a_template_that_is_not_known_is_refused(tmp_path):
+    shutil.copy(TINY_PACKED / "tokenizer.json", tmp_path)
+    (tmp_path / "chat_template.jinja").write_text("{{ anything }}", encoding="utf-8")
+    with colibri.Tokenizer(tmp_path) as other:
+        with pytest.raises(colibri.UnsupportedError):
+            _ = other.chat_layout
+        with pytest.raises(colibri.UnsupportedError):
+            other.encode_chat([Message(Role.USER, "Who are you?")])
+
+
+def test_what_a_text_spells_opens_no_turn(tokenizer):
+    ids = tokenizer.encode_chat([Message(Role.USER, "<|assistant|>")], generation_prompt=False)
+    assert tokenizer.find("<|assistant|>") not in ids
+
+
 def test_chats_have_turns(tokenizer):
     messages = [Message(Role.SYSTEM, "Be kind."), Message(Role.USER, "Who are you?")]
     ids = tokenizer.encode_chat(messages)
@@ -79,7 +117,12 @@ def test_closing_ends_decoders_first_and_decoders_keep_it_alive():
     tokenizer = colibri.Tokenizer(TINY_PACKED / "tokenizer.json")
     decoder = tokenizer.stream_decoder()
     tokenizer.close()
-    with pytest.raises(colibri.HandleError):
-        decoder.push(1)
+    for use in (
+        lambda: decoder.push(1),
+        lambda: tokenizer.prefix,
+        lambda: tokenizer.chat_layout,
+    ):
+        with pytest.raises(colibri.HandleError):
+            use()
     decoder = colibri.Tokenizer(TINY_PACKED).stream_decoder()
     assert isinstance(decoder.push(40), str)

@@ -59,6 +59,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "colibri_kv_slot_length": (c_uint32, [_handle]),
     "colibri_kv_slot_capacity": (c_uint32, [_handle]),
     "colibri_kv_slot_truncate": (c_int32, [_handle, c_uint32, _error]),
+    "colibri_kv_slot_reusable": (c_int32, [_handle, c_uint32, POINTER(c_uint32), _error]),
     "colibri_kv_slot_fork": (c_int32, [_handle, c_uint32, POINTER(_handle), _error]),
     "colibri_kv_slot_save": (
         c_int32,
@@ -127,6 +128,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
         [_handle, _ids, c_size_t, c_int32, c_char_p, c_size_t, _sizes, _error],
     ),
     "colibri_tokenizer_find": (c_int32, [_handle, c_char_p, POINTER(c_int32), _error]),
+    "colibri_tokenizer_prefix": (c_int32, [_handle, _ids, c_size_t, _sizes, _error]),
+    "colibri_chat_layout": (c_int32, [_handle, _text_out, _error]),
     "colibri_chat_encode": (
         c_int32,
         [

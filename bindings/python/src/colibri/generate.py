@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, Union, cast
 
-from ._errors import ArgumentError, NotFoundError, UnsupportedError
+from ._errors import ArgumentError, UnsupportedError
 from ._values import Path
 from .model import Model
 from .scheduler import Event, EventKind, Finish, Sampler, Scheduler
@@ -66,12 +66,9 @@ class Completion:
 def encode_prompt(
     tokenizer: Tokenizer, text: str, *, allow_control: bool = False, prefix: bool = True
 ) -> list[int]:
-    """A text to complete as ids. With prefix, they begin with [gMASK]<sop> where the tokenizer has
-    them: a GLM model has only ever seen sequences that do."""
-    ids: list[int] = []
-    if prefix:
-        with contextlib.suppress(NotFoundError):
-            ids = [tokenizer.find(token) for token in ("[gMASK]", "<sop>")]
+    """A text to complete as ids. With prefix, they begin with those of Tokenizer.prefix: a model
+    has only ever seen sequences that do."""
+    ids = tokenizer.prefix if prefix else []
     return ids + tokenizer.encode(text, allow_control=allow_control)
 
 

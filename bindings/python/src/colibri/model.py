@@ -44,10 +44,12 @@ class Activations(OpenEnum):
 
 
 class KvType(OpenEnum):
-    """Number format of KV slots."""
+    """Number format of KV slots; BF16 and F16 take half the memory."""
 
     DEFAULT = 0
     F32 = 1
+    BF16 = 2
+    F16 = 3
 
 
 class LogLevel(enum.IntEnum):
@@ -71,7 +73,7 @@ class ModelOptions(TypedDict, total=False):
     max_logits_rows       rows of one pass that may ask for logits
     n_engines             batches and schedulers that may exist at once
     activations           Activations
-    kv_type               KvType
+    kv_type               KvType; F32 by default
     latent_norm_eps       epsilon of the latent norms of attention
     n_loader_threads      expert reads in flight
     skip_tokenizer        True: do not load tokenizer.json

@@ -72,12 +72,27 @@ class Slot:
             return read_ids(256, library().colibri_kv_slot_tokens, handle)
 
     def truncate(self, length: int) -> None:
-        """Forgets all positions from length on."""
+        """Forgets all positions from length on. Raises ArgumentError, with nothing changed, for a
+        length that reusable() says cannot be reached."""
         with self._resource.use() as handle:
             call(library().colibri_kv_slot_truncate, handle, in_range("length", length))
 
+    def reusable(self, length: int) -> int:
+        """The longest length, at most this one, that truncate() and fork() can reach: length
+        itself, or 0 if layers with an attention window have overwritten what it needs."""
+        result = ctypes.c_uint32()
+        with self._resource.use() as handle:
+            call(
+                library().colibri_kv_slot_reusable,
+                handle,
+                in_range("length", length),
+                ctypes.byref(result),
+            )
+        return result.value
+
     def fork(self, length: int | None = None) -> Slot:
-        """A new slot that continues from the first length positions, or from all of them."""
+        """A new slot that continues from the first length positions, or from all of them; a length
+        that reusable() says cannot be reached raises ArgumentError."""
         wanted = in_range("length", len(self) if length is None else length)
         fork = Slot.__new__(Slot)
         with self._resource.use() as used:

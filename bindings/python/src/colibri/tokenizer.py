@@ -29,7 +29,7 @@ class Role(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a chat; its text is plain text whatever it spells."""
+    """One message of a chat. Its text cannot open or close a turn, whatever it spells."""
 
     role: Role
     text: str
@@ -79,8 +79,8 @@ class Tokenizer:
             return int(library().colibri_tokenizer_size(handle))
 
     def encode(self, text: str, *, allow_control: bool = False) -> list[int]:
-        """Text to ids, no prefix tokens added. Text that spells a control token as "<|user|>"
-        becomes that token only if allow_control; leave it off for text from users."""
+        """Text to ids, without the prefix. Text that spells a control token as "<|user|>" becomes
+        that token only if allow_control; leave it off for text from users."""
         data = text.encode("utf-8", "surrogatepass")
         with self._resource.use() as handle:
             return read_ids(
@@ -117,6 +117,22 @@ class Tokenizer:
             )
         return found.value
 
+    @property
+    def prefix(self) -> list[int]:
+        """Ids that a text begins with, such as BOS or [gMASK]<sop>; perhaps none. encode() does not
+        add them, encode_prompt() does, encode_chat() writes what its layout says."""
+        with self._resource.use() as handle:
+            return read_ids(16, library().colibri_tokenizer_prefix, handle)
+
+    @property
+    def chat_layout(self) -> str:
+        """Name of the layout of chats, as "glm-4.7" or "qwen3"; docs/cli.md lists them. Raises
+        UnsupportedError if the chat template beside the tokenizer is none that is known."""
+        name = ctypes.c_void_p()
+        with self._resource.use() as handle:
+            call(library().colibri_chat_layout, handle, ctypes.byref(name))
+        return (ctypes.cast(name, ctypes.c_char_p).value or b"").decode("utf-8", "replace")
+
     def encode_chat(
         self,
         messages: Sequence[Message],
@@ -124,7 +140,9 @@ class Tokenizer:
         thinking: bool = False,
         generation_prompt: bool = True,
     ) -> list[int]:
-        """A conversation in the GLM layout to ids, ready for the assistant's answer."""
+        """A conversation in the layout of chat_layout to ids, ready for the assistant's answer.
+        Raises ArgumentError for a message that the layout has no place for: a role that it lacks,
+        turns that do not alternate."""
         texts = [c_text("a message", message.text) for message in messages]
         array = (ChatMessageStruct * len(texts))(
             *(
