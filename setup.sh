@@ -4,7 +4,7 @@
 # One door to everything: builds, runs, tests. Installs what is missing with apt where it may;
 # otherwise it prints the line that does. Builds happen in build*/ beside this file.
 #
-# Environment: COLIBRI_BUILD_DIR  build folder of `run` and `build` [build]
+# Environment: COLIBRI_BUILD_DIR  build folder of `run`, `build` and `wheel` [build]
 #              COLIBRI_JOBS       compilations at once [number of processors]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -13,9 +13,15 @@ export HOME="${HOME:-/tmp}"
 
 readonly build_packages="cmake ninja-build g++ pkg-config libtbb-dev nlohmann-json3-dev \
 libpcre2-dev libutf8proc-dev libxxhash-dev libcli11-dev"
-readonly test_packages="catch2 python3 clang-format clang-tidy"
+readonly test_packages="catch2 python3 clang-format clang-tidy python3-pytest python3-venv \
+patchelf binutils"
 readonly build_dir="${COLIBRI_BUILD_DIR:-build}"
 readonly jobs="${COLIBRI_JOBS:-$(nproc)}"
+
+# Where packages come from apt, it is Debian's Python that has them; another may come first in PATH.
+python=python3
+if command -v dpkg-query >/dev/null; then python=/usr/bin/python3; fi
+readonly python
 
 # Test programs of the sanitizer builds: what reads hostile bytes, owns memory, has threads.
 readonly asan_targets="test_base test_base_parallel test_snapshot test_tokenizer test_residency test_convert test_converter \
@@ -30,7 +36,8 @@ show_help() {
 ./setup.sh run [PROMPT [OPTIONS]]  build what is needed and let a small model continue PROMPT
 ./setup.sh chat [OPTIONS]          the same, as a conversation
 ./setup.sh build                   build the library and the colibri command
-./setup.sh test                    all that CI checks: tests, layout, lint, sanitizer builds
+./setup.sh wheel                   make a Python wheel in dist/ with the library and a small model
+./setup.sh test                    all that CI checks: tests, Python package, layout, lint, sanitizer builds
 ./setup.sh format                  lay out all C and C++ files with clang-format
 ./setup.sh lint                    run clang-tidy
 ./setup.sh help                    this text
@@ -121,6 +128,20 @@ run_tests() {
     ctest --test-dir build-test --output-on-failure --no-tests=error -j "$jobs"
 }
 
+# The Python package with the library that run_tests has built.
+python_tests() {
+  COLIBRI_LIBRARY="$PWD/build-test/lib/capi/libcolibri.so" PYTHONPATH="$PWD/bindings/python/src" \
+    "$python" -m pytest -q -rs bindings/python
+}
+
+wheel() {
+  # shellcheck disable=SC2086
+  need_packages $build_packages python3 patchelf binutils
+  build_command
+  "$python" bindings/python/build_wheel.py --library "$build_dir/lib/capi/libcolibri.so" \
+    --output dist
+}
+
 # sanitizer_tests KIND TARGETS: builds these test programs with a sanitizer and runs them. -O1 keeps
 # them quick, assertions stay on; the sanitizers confuse one warning of GCC.
 sanitizer_tests() {
@@ -152,6 +173,7 @@ run_ci() {
   need_packages $build_packages $test_packages
   part "layout (clang-format)" check_format
   part "tests" run_tests
+  part "Python bindings" python_tests
   part "lint (clang-tidy)" lint
   part "address and undefined-behaviour sanitizers" sanitizer_tests address "$asan_targets"
   part "thread sanitizer" sanitizer_tests thread "$tsan_targets"
@@ -169,6 +191,7 @@ case "$command" in
     "$build_dir/bin/colibri" chat "$@"
     ;;
   build) build_command ;;
+  wheel) wheel ;;
   test) run_ci ;;
   format) source_files | xargs -0 clang-format -i ;;
   lint) lint ;;
