@@ -154,8 +154,9 @@ Status check_entries(const KvLayout &layout, uint32_t length, const uint8_t *ent
       const uint64_t n = part.n_bytes / kv_type_bytes(part.type);
       const uint64_t at = find_non_finite_entry(entries, n, part.type);
       if (at < n) {
+        const unsigned long long entry = n_checked + at;
         return make_status(StatusCode::kFormat, "saved slot: KV entry %llu is not a finite number",
-                           static_cast<unsigned long long>(n_checked + at));
+                           entry);
       }
       n_checked += n;
       entries += part.n_bytes;

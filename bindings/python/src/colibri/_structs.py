@@ -137,6 +137,7 @@ class ModelFactsStruct(Mirror):
     kernel_set: c_text
     model_type: c_text
     identity: u64
+    kv_window_layers: u32
 
 
 @mirror

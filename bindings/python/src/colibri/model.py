@@ -129,6 +129,7 @@ class Facts:
     kernel_set: str
     model_type: str
     identity: int
+    kv_window_layers: int
 
 
 DEMONSTRATION_MODEL = "colibri-tiny-packed"
