@@ -21,7 +21,10 @@ class SleepingStep {
  public:
   explicit SleepingStep(colibri_scheduler *scheduler)
       : scheduler_(scheduler), thread_([this] {
-          status_ = colibri_scheduler_step(scheduler_, COLIBRI_STEP_WAIT, nullptr, nullptr);
+          // Busy as well, if it begins while the loop below asks.
+          do {
+            status_ = colibri_scheduler_step(scheduler_, COLIBRI_STEP_WAIT, nullptr, nullptr);
+          } while (status_ == COLIBRI_E_BUSY);
         }) {
     // The step is running when an exclusive call is refused.
     size_t n_events = 0;
