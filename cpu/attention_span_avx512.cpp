@@ -19,6 +19,7 @@
 //
 // Built with row `avx512` of cpu/CMakeLists.txt.
 
+#include "cpu/attention_blocks_avx2.h"
 #include "cpu/float_math_avx512.h"
 #include "cpu/kernels.h"
 
@@ -34,40 +35,8 @@ constexpr size_t kTileKeys = 8;
 constexpr size_t kUnroll = 4;  // depths: one step of all pointers for four
 constexpr size_t kTileQueries = 4;
 constexpr size_t kTileVectors = 4;
-constexpr size_t kMaxGroups = kMaxAttentionQueries / kLanes;
 
-inline size_t pad(size_t n) {
-  return (n + kLanes - 1) / kLanes * kLanes;
-}
-
-// Parts of the scratch.
-struct Scratch {
-  float *queries;  // [group][key_width][16]
-  float *weights;  // [group][kAttentionBlock][16]
-  float *rows;     // [kAttentionBlock][row_stride]
-  size_t row_stride;
-  float *m, *l;                  // [query]
-  float *block_max, *block_sum;  // [query]; they become the factors b and a of the merge
-};
-
-// What a query does with a block.
-enum Use : int32_t { kSkips = 0, kBegins = 1, kMerges = 2 };
-
-// One block. Numbers count from its first one.
-struct Block {
-  size_t low, high;                      // seen by any query: [low, high)
-  const float *keys[kAttentionBlock];    // those outside repeat the nearest one
-  const float *values[kAttentionBlock];  // valid inside
-  // Per query, padded.
-  alignas(64) int32_t lows[kMaxAttentionQueries];
-  alignas(64) int32_t highs[kMaxAttentionQueries];
-  alignas(64) int32_t uses[kMaxAttentionQueries];
-  // Per group: [low, high) of any query that does not skip, and whether all see the whole block.
-  size_t group_lows[kMaxGroups], group_highs[kMaxGroups];
-  bool is_whole[kMaxGroups];
-  uint32_t active[kMaxAttentionQueries];  // queries that do not skip, ascending
-  size_t n_active;
-};
+using Block = BlockOf<kLanes>;
 
 struct F32 {
   using Stored = float;
@@ -92,106 +61,11 @@ struct F16 {
   }
 };
 
-inline size_t place_of(const AttentionSpanArgs &args, size_t number) {
-  const size_t place =
-      args.positions != nullptr ? static_cast<size_t>(args.positions[number]) : number;
-  return args.ring != 0 ? place % args.ring : place;
-}
-
-// The block of which every query sees every number.
-inline void find_whole(const AttentionSpanArgs &args, bool *has_begun, Block *block) {
-  const size_t padded = pad(args.n_queries);
-  for (size_t i = 0; i < padded; ++i) {
-    block->lows[i] = 0;
-    block->highs[i] = static_cast<int32_t>(kAttentionBlock);
-    block->uses[i] = kSkips;
-  }
-  for (size_t i = 0; i < args.n_queries; ++i) {
-    block->uses[i] = has_begun[i] ? kMerges : kBegins;
-    block->active[i] = static_cast<uint32_t>(i);
-    has_begun[i] = true;
-  }
-  for (size_t group = 0; group < padded / kLanes; ++group) {
-    block->group_lows[group] = 0;
-    block->group_highs[group] = kAttentionBlock;
-    block->is_whole[group] = true;
-  }
-  block->n_active = args.n_queries;
-  block->low = 0;
-  block->high = kAttentionBlock;
-}
-
-// Who sees what of the block that begins with number `first`. Gives whether anyone sees anything.
-inline bool find_ranges(const AttentionSpanArgs &args, size_t first, bool sees_whole,
-                        bool *has_begun, Block *block) {
-  block->low = kAttentionBlock;
-  block->high = 0;
-  block->n_active = 0;
-  const size_t n_groups = pad(args.n_queries) / kLanes;
-  if (sees_whole) {
-    find_whole(args, has_begun, block);
-    return true;
-  }
-  for (size_t group = 0; group < n_groups; ++group) {
-    size_t group_low = kAttentionBlock;
-    size_t group_high = 0;
-    bool is_whole = true;
-    for (size_t i = group * kLanes; i < (group + 1) * kLanes; ++i) {
-      const size_t q = i < args.n_queries ? i : args.n_queries - 1;
-      const size_t query_first = args.queries[q].first;
-      const size_t query_end = args.queries[q].end;
-      size_t low = query_first > first ? query_first - first : 0;
-      size_t high = query_end > first ? query_end - first : 0;
-      low = low < kAttentionBlock ? low : kAttentionBlock;
-      high = high < kAttentionBlock ? high : kAttentionBlock;
-      block->lows[i] = static_cast<int32_t>(low);
-      block->highs[i] = static_cast<int32_t>(high);
-      block->uses[i] = kSkips;
-      is_whole = is_whole && low == 0 && high == kAttentionBlock;
-      if (i >= args.n_queries || low >= high) continue;
-      block->uses[i] = has_begun[i] ? kMerges : kBegins;
-      has_begun[i] = true;
-      block->active[block->n_active++] = static_cast<uint32_t>(i);
-      group_low = low < group_low ? low : group_low;
-      group_high = high > group_high ? high : group_high;
-    }
-    block->group_lows[group] = group_low;
-    block->group_highs[group] = group_high;
-    block->is_whole[group] = is_whole;
-    block->low = group_low < block->low ? group_low : block->low;
-    block->high = group_high > block->high ? group_high : block->high;
-  }
-  return block->n_active != 0;
-}
-
 template <typename Format>
 inline void widen_row(const typename Format::Stored *row, size_t width, float *to) {
   for (size_t c = 0; c < width; c += kLanes) {
     _mm512_store_ps(to + c, Format::load(first_lanes(width - c), row + c));
   }
-}
-
-// Rows of the numbers that are seen, as floats.
-template <typename Format>
-inline void find_rows(const AttentionSpanArgs &args, size_t first, const void *stored,
-                      size_t stride, size_t width, const Block &block, const Scratch &scratch,
-                      const float **rows) {
-  const auto *base = static_cast<const typename Format::Stored *>(stored);
-  size_t place = place_of(args, first + block.low);
-  for (size_t k = block.low; k < block.high; ++k) {
-    if (args.positions != nullptr) place = place_of(args, first + k);
-    const auto *row = base + place * stride;
-    place = place + 1 == args.ring ? 0 : place + 1;
-    if constexpr (Format::is_wide) {
-      rows[k] = row;
-    } else {
-      float *to = scratch.rows + k * scratch.row_stride;
-      widen_row<Format>(row, width, to);
-      rows[k] = to;
-    }
-  }
-  for (size_t k = 0; k < block.low; ++k) rows[k] = rows[block.low];
-  for (size_t k = block.high; k < kAttentionBlock; ++k) rows[k] = rows[block.high - 1];
 }
 
 // Four depths of rows i, i + 4, i + 8, i + 12, one per 128-bit lane.
@@ -279,7 +153,7 @@ template <size_t kGroups>
 }
 
 inline void score_block(const AttentionSpanArgs &args, const Block &block, const Scratch &scratch) {
-  const size_t n_groups = pad(args.n_queries) / kLanes;
+  const size_t n_groups = pad<kLanes>(args.n_queries) / kLanes;
   const size_t first = block.low / kTileKeys * kTileKeys;
   for (size_t k = first; k < block.high; k += kTileKeys) {
     for (size_t g = 0; g < n_groups; g += 2) {
@@ -518,25 +392,9 @@ inline void weigh_block(const AttentionSpanArgs &args, const Block &block, const
   }
 }
 
-inline Scratch divide_scratch(const AttentionSpanArgs &args) {
-  const size_t n = pad(args.n_queries);
-  const size_t width = args.key_width > args.value_width ? args.key_width : args.value_width;
-  Scratch scratch;
-  scratch.queries = args.scratch;
-  scratch.weights = scratch.queries + n * args.key_width;
-  scratch.rows = scratch.weights + n * kAttentionBlock;
-  scratch.row_stride = pad(width);
-  scratch.m = scratch.rows + kAttentionBlock * scratch.row_stride;
-  scratch.l = scratch.m + n;
-  scratch.block_max = scratch.l + n;
-  scratch.block_sum = scratch.block_max + n;
-  for (size_t i = 0; i < n; ++i) scratch.m[i] = scratch.l[i] = 0.0f;
-  return scratch;
-}
-
 template <typename Format>
 inline void attend(const AttentionSpanArgs &args) {
-  const Scratch scratch = divide_scratch(args);
+  const Scratch scratch = divide_scratch<kLanes>(args);
   bool has_begun[kMaxAttentionQueries] = {};
   bool is_transposed = false;
   size_t latest_first = 0;
@@ -554,7 +412,7 @@ inline void attend(const AttentionSpanArgs &args) {
     if (!is_transposed) transpose_queries(args, scratch.queries);
     is_transposed = true;
     find_rows<Format>(args, first, args.keys, args.key_stride, args.key_width, block, scratch,
-                      block.keys);
+                      widen_row<Format>, block.keys);
     score_block(args, block, scratch);
     for (size_t g = 0; g * kLanes < args.n_queries; ++g) {
       if (block.group_lows[g] >= block.group_highs[g]) continue;
@@ -569,7 +427,7 @@ inline void attend(const AttentionSpanArgs &args) {
       merge_numbers(block, g, scratch);
     }
     find_rows<Format>(args, first, args.values, args.value_stride, args.value_width, block, scratch,
-                      block.values);
+                      widen_row<Format>, block.values);
     weigh_block(args, block, scratch);
   }
   for (size_t i = 0; i < args.n_queries; ++i) {

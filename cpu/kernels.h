@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Contracts of the CPU kernels and the KernelSet that groups them. Kernel files include only this
-// header, <stddef.h>, <stdint.h>, the intrinsics header and float_math_<isa>.h of their own set,
-// because they are compiled with instruction-set flags: an inline function from any other header
-// could end up with such instructions in a baseline caller. All functions of float_math_<isa>.h are
-// static. The reference is baseline code and may use <math.h>, headers of its own set and the
-// functions of lib/base/number_formats.h that are not inline.
+// header, <stddef.h>, <stdint.h>, the intrinsics header and headers that are named after their set
+// or one below it, because they are compiled with instruction-set flags: an inline function from any
+// other header could end up with such instructions in a baseline caller. All functions of such
+// headers have internal linkage. The reference is baseline code and may use <math.h>, headers of its
+// own set and the functions of lib/base/number_formats.h that are not inline.
 
 #pragma once
 
