@@ -27,11 +27,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._errors import BusyError, ColibriError, HandleError, StateError, error_of
 from ._library import call
 from ._structs import ErrorStruct
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Reentrant, for the garbage collector may end an object at any line of this file.
 _lock = threading.RLock()
@@ -52,6 +55,20 @@ class CallbackState(threading.local):
 
 
 callback_state = CallbackState()
+
+
+class Closing:
+    """What is closed at the end of a with statement."""
+
+    def close(self) -> None:
+        """Each class says what it ends."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
 
 class Resource:

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from ._errors import BusyError
 from ._library import call, library
-from ._resource import Resource
+from ._resource import Closing, Resource
 from ._values import c_ids, in_range
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from .model import Model
     from .slot import Slot
 
@@ -29,7 +27,7 @@ class Logits(enum.IntEnum):
     ALL = 2
 
 
-class Batch:
+class Batch(Closing):
     """Rows to decode together; for one thread at a time. A row's bits do not depend on the other
     rows.
 
@@ -54,12 +52,6 @@ class Batch:
         """Frees it; rows that wait are dropped. Raises BusyError while logits are in use."""
         self._resource.close()
         self._slots.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     def clear(self) -> None:
         """Drops all rows and results. Raises BusyError while logits are in use."""

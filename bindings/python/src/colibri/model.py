@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ._callbacks import Log, Progress, ProgressCall, log_function
 from ._errors import NotFoundError
 from ._library import call, library, library_path
-from ._resource import Resource
+from ._resource import Closing, Resource
 from ._structs import (
     Mirror,
     ModelFactsStruct,
@@ -27,7 +27,7 @@ from ._values import OpenEnum, Path, c_path, initialised, read_ids, read_text
 from .tokenizer import Message, Tokenizer
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
     from .batch import Batch
     from .generate import Completion, GenerateOptions
@@ -162,7 +162,7 @@ def _options(options: ModelOptions, progress: ProgressCall) -> ModelOptionsStruc
     return initialised(ModelOptionsStruct, library().colibri_model_options_init, values)
 
 
-class Model:
+class Model(Closing):
     """A snapshot folder, opened: weights, expert cache, pool of KV slots.
 
     Several threads may use one model. close() ends its slots, batches, schedulers and decoders as
@@ -202,12 +202,6 @@ class Model:
     def is_open(self) -> bool:
         """False once the model was closed."""
         return self._resource.is_open
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     @property
     def facts(self) -> Facts:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ._errors import BusyError, ColibriError, error_of
 from ._library import call, library
-from ._resource import Resource
+from ._resource import Closing, Resource
 from ._structs import (
     EventStruct,
     RequestOptionsStruct,
@@ -26,7 +26,7 @@ from ._structs import (
 from ._values import OpenEnum, c_ids, c_text, fill, in_range, initialised
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
     from .model import Model
 
@@ -115,7 +115,7 @@ class Request:
     max_tokens: int
 
 
-class Scheduler:
+class Scheduler(Closing):
     """Continuous batching over slots of one model.
 
     One thread at a time steps and reads events; every other method may be called from any thread
@@ -153,12 +153,6 @@ class Scheduler:
         """Ends all requests without further events and frees everything."""
         self._resource.close()
         self._tell()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     @property
     def model(self) -> Model:

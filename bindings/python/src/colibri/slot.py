@@ -8,16 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ._library import call, library
-from ._resource import Resource
+from ._resource import Closing, Resource
 from ._values import in_range, read_ids, read_sized
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from .model import Model
 
 
-class Slot:
+class Slot(Closing):
     """Positions 0..len(slot) - 1 of one sequence; for one thread at a time."""
 
     _resource: Resource
@@ -38,12 +36,6 @@ class Slot:
     def close(self) -> None:
         """Gives the slot back to the pool. Raises BusyError while rows of it wait in a batch."""
         self._resource.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     @property
     def model(self) -> Model:

@@ -7,15 +7,12 @@ import ctypes
 import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._library import call, library
-from ._resource import Resource
+from ._resource import Closing, Resource
 from ._structs import ChatMessageStruct
 from ._values import Path, c_ids, c_path, c_text, in_range, read_ids, read_text
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class Role(enum.IntEnum):
@@ -39,7 +36,7 @@ _NO_GENERATION_PROMPT = 1
 _THINKING = 2
 
 
-class Tokenizer:
+class Tokenizer(Closing):
     """An immutable tokenizer; several threads may use it at once."""
 
     _resource: Resource
@@ -65,12 +62,6 @@ class Tokenizer:
     def is_open(self) -> bool:
         """False once it, or its model, was closed."""
         return self._resource.is_open
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     @property
     def size(self) -> int:
@@ -177,7 +168,7 @@ class Tokenizer:
                 yield rest
 
 
-class StreamDecoder:
+class StreamDecoder(Closing):
     """Decodes a stream of ids into whole characters; for one thread at a time."""
 
     def __init__(self, tokenizer: Tokenizer, *, skip_special: bool = True) -> None:
@@ -210,12 +201,6 @@ class StreamDecoder:
     def close(self) -> None:
         """Frees it; what it holds back is lost."""
         self._resource.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
 
 _I32 = ctypes.c_int32
