@@ -18,8 +18,8 @@ enum class WeightFormat : uint8_t { kF32, kBF16, kF16, kFp8, kInt8, kInt4, kMxFp
 // "f32", "bf16", "f16", "fp8", "int8", "int4", "mxfp4".
 const char *weight_format_name(WeightFormat format) noexcept;
 
-// Number format of scales. BF16 is what colibri_convert() writes: 3 % of an INT4 matrix in groups
-// of 64 instead of 6 %, and codes are chosen for the rounded scale, so that rounding it costs
+// Number format of scales. BF16 is what colibri_convert() writes: 6 % of an INT4 matrix in groups
+// of 64 instead of 11 %, and codes are chosen for the rounded scale, so that rounding it costs
 // nothing measurable (docs/accuracy.md). F32 keeps the scales of others as they are. E8M0 is one
 // exponent byte, value 2^(byte - 127), 255 a NaN: MXFP4 alone.
 enum class ScaleType : uint8_t { kF32, kBF16, kE8M0 };
