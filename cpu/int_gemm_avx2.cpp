@@ -14,6 +14,7 @@
 //
 // Built with row `avx2` of cpu/CMakeLists.txt.
 
+#include "cpu/int_rows_avx2.h"
 #include "cpu/kernels.h"
 
 #include <immintrin.h>
@@ -194,12 +195,7 @@ struct NibbleFormat : Codes {
 using Int4Format = NibbleFormat<Int4Codes>;
 using MxFp4Format = NibbleFormat<MxFp4Codes>;
 
-struct TileRows {
-  const int8_t *q[kMaxRows];
-  const float *scales[kMaxRows];
-  const int32_t *sums[kMaxRows];
-  float *y[kMaxRows];
-};
+using TileRows = Rows<kMaxRows>;
 
 inline void store_columns(float *at, size_t n, __m256 value) {
   if (n >= kHalfLanes) {
@@ -215,8 +211,7 @@ inline void store_columns(float *at, size_t n, __m256 value) {
 template <typename Format, size_t kRows, typename Ahead>
 inline void add_group(const GemmWeights &weights, size_t panel, const TileRows &rows, size_t first,
                       size_t g, __m256 (*acc)[kRows]) {
-  const size_t left = weights.depth - first;
-  const size_t last = first + (left < weights.group ? left : weights.group);
+  const size_t last = group_end(weights, first);
   const uint8_t *line =
       weights.values + panel * weights.panel_bytes + first / Format::kLineDepths * kLineBytes;
   __m256i dots[2][kRows];
@@ -280,18 +275,6 @@ void multiply_rows(const GemmWeights &weights, size_t panel, const TileRows &row
   }
 }
 
-inline void find_rows(const IntGemmArgs &args, size_t first, size_t n, TileRows *rows) {
-  for (size_t i = 0; i < n; ++i) {
-    const size_t r = first + i;
-    const size_t in = args.x_rows != nullptr ? static_cast<size_t>(args.x_rows[r]) : r;
-    const size_t out = args.y_rows != nullptr ? static_cast<size_t>(args.y_rows[r]) : r;
-    rows->q[i] = args.q + in * args.q_stride;
-    rows->scales[i] = args.scales + in * args.group_stride;
-    rows->sums[i] = args.sums + in * args.group_stride;
-    rows->y[i] = args.y + out * args.y_stride;
-  }
-}
-
 // Row tiles inside, panels outside: from the second tile on a panel comes from the cache. Rows are
 // split evenly, so that no tile is left with one row.
 template <typename Format>
@@ -301,7 +284,7 @@ void multiply(const IntGemmArgs &args, size_t first_panel) {
     const size_t n_columns = args.n_columns - panel * kLanes;
     size_t first = 0;
     for (size_t tile = 0; tile < n_tiles; ++tile) {
-      const size_t n = (args.n_rows - first + n_tiles - tile - 1) / (n_tiles - tile);
+      const size_t n = rows_of_tile(args.n_rows, first, tile, n_tiles);
       TileRows rows = {};
       find_rows(args, first, n, &rows);
       if (tile == 0) {

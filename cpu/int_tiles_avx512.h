@@ -29,6 +29,7 @@
 
 #pragma once
 
+#include "cpu/int_rows_avx2.h"
 #include "cpu/kernels.h"
 
 #include <immintrin.h>
@@ -113,14 +114,6 @@ using PrefetchFar = Prefetch<kSecondLevel, 16384>;
 using PrefetchPair = Prefetch<kSecondLevel, 4096>;
 using PrefetchNear = Prefetch<kFirstLevel, 4096>;
 
-// Rows of one tile.
-template <size_t kRows>
-struct Rows {
-  const int8_t *q[kRows];
-  const float *scales[kRows];
-  const int32_t *sums[kRows];
-  float *y[kRows];
-};
 using TileRows = Rows<kMaxRows>;
 
 template <size_t kRows>
@@ -133,11 +126,6 @@ inline Rows<kRows> first_rows(const TileRows &all) {
     rows.y[r] = all.y[r];
   }
   return rows;
-}
-
-inline size_t group_end(const GemmWeights &weights, size_t first) {
-  const size_t left = weights.depth - first;
-  return first + (left < weights.group ? left : weights.group);
 }
 
 template <size_t kChains>
@@ -318,27 +306,10 @@ void multiply_rows(const GemmWeights &weights, size_t panel, const TileRows &row
   }
 }
 
-inline void find_rows(const IntGemmArgs &args, size_t first, size_t n, TileRows *rows) {
-  for (size_t i = 0; i < n; ++i) {
-    const size_t r = first + i;
-    const size_t in = args.x_rows != nullptr ? static_cast<size_t>(args.x_rows[r]) : r;
-    const size_t out = args.y_rows != nullptr ? static_cast<size_t>(args.y_rows[r]) : r;
-    rows->q[i] = args.q + in * args.q_stride;
-    rows->scales[i] = args.scales + in * args.group_stride;
-    rows->sums[i] = args.sums + in * args.group_stride;
-    rows->y[i] = args.y + out * args.y_stride;
-  }
-}
-
 inline __mmask16 stored_columns(const IntGemmArgs &args, size_t panel) {
   const size_t left = args.n_columns - panel * kLanes;
   return left >= kLanes ? static_cast<__mmask16>(0xFFFF)
                         : static_cast<__mmask16>((1u << left) - 1u);
-}
-
-// Of the rows from `first` on those of the next tile, with what is left split evenly.
-inline size_t rows_of_tile(size_t n_rows, size_t first, size_t tile, size_t n_tiles) {
-  return (n_rows - first + n_tiles - tile - 1) / (n_tiles - tile);
 }
 
 // Panels outside, tiles of rows inside.
